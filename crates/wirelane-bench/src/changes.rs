@@ -20,7 +20,7 @@ use std::fmt::Write as _;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::row::Better;
+use crate::row::{Better, median};
 use wirelane::error::{Error, Result};
 
 /// What a comparison needs of an earlier report.
@@ -150,7 +150,7 @@ pub fn compare(old: &[Recorded], new: &[Recorded], threshold: f64) -> Comparison
         }
     }
     let peers = comparison.changes.iter().filter(|change| change.is_peer);
-    comparison.peers = median(peers.map(|change| change.worse).collect());
+    comparison.peers = median(&peers.map(|change| change.worse).collect::<Vec<_>>());
     comparison
         .changes
         .sort_by(|a, b| a.is_peer.cmp(&b.is_peer).then_with(|| b.worse.total_cmp(&a.worse)));
@@ -247,8 +247,8 @@ fn change(
     Some(Change {
         figure: name.to_owned(),
         is_peer: old.is_peer,
-        old: median(old.values.clone())?,
-        new: median(new.values.clone())?,
+        old: median(&old.values)?,
+        new: median(&new.values)?,
         worse: ratios.median,
         interval: ratios.interval,
         machine,
@@ -321,7 +321,7 @@ impl Ratios {
         let cut = outside(old.len(), new.len());
         let mut low = *ratios.get(cut)?;
         let mut high = *ratios.get(ratios.len().checked_sub(cut + 1)?)?;
-        let median = median(ratios)?;
+        let median = median(&ratios)?;
         if let Some(margin) = student(old, new) {
             low = low.min(median / margin);
             high = high.max(median * margin);
@@ -365,14 +365,6 @@ fn student(old: &[f64], new: &[f64]) -> Option<f64> {
     let error = (variance * (1.0 / old.len() as f64 + 1.0 / new.len() as f64)).sqrt();
     let t = T.get(degrees).copied().unwrap_or(3.3);
     Some((t * error).exp())
-}
-
-fn median(mut values: Vec<f64>) -> Option<f64> {
-    values.sort_by(f64::total_cmp);
-    let upper = *values.get(values.len() / 2)?;
-    let lower = *values.get((values.len() - 1) / 2)?;
-    // Infinite ratios have no mean.
-    Some(if lower == upper { upper } else { (lower + upper) / 2.0 })
 }
 
 #[cfg(test)]

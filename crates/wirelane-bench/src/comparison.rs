@@ -5,7 +5,7 @@
 
 use serde::Serialize;
 
-use crate::row::{Better, Params, Row};
+use crate::row::{Better, Params, Row, median};
 
 /// One figure of ours divided by that of another program.
 #[derive(Clone, Debug, Serialize)]
@@ -51,10 +51,8 @@ pub fn ratios(rows: &[Row]) -> Vec<Ratio> {
         let ours = twin(rows, row, row.metric, None)?;
         let bound = |peer| twin(rows, row, SENDER_BOUND, peer).map_or(&[][..], |row| &row.samples);
         let ratios = unless_sent(&ours.samples, &row.samples, [bound(None), bound(Some(peer))]);
-        let median = |row: &Row| row.summary().map(|[_, median, _]| median);
-        let all = Row { samples: ratios.clone(), ..row.clone() };
-        let middle = median(&all).filter(|ratio| ratio.is_finite())?;
-        let lost = |peer| median(twin(rows, row, "lost_share", peer)?);
+        let middle = median(&ratios).filter(|ratio| ratio.is_finite())?;
+        let lost = |peer| median(&twin(rows, row, "lost_share", peer)?.samples);
         Some(Ratio {
             suite: row.suite,
             case: row.case,
@@ -62,8 +60,8 @@ pub fn ratios(rows: &[Row]) -> Vec<Ratio> {
             metric: row.metric,
             unit: row.unit,
             peer,
-            ours: median(ours)?,
-            theirs: median(row)?,
+            ours: median(&ours.samples)?,
+            theirs: median(&row.samples)?,
             ratios,
             median: middle,
             better,

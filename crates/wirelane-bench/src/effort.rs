@@ -21,7 +21,7 @@ pub struct Effort {
 }
 
 impl Effort {
-    /// Samples of a figure, in full and with `--quick`, where a suite has no number of its own.
+    /// Samples of a figure, in full and with `--quick`, unless the suite chooses another number.
     pub const ROUNDS: [usize; 2] = [5, 3];
 
     /// The number of samples asked for, or else the usual one.

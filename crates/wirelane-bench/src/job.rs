@@ -1,5 +1,5 @@
-//! What all suites have in common: a plan, rounds in which every case is measured once, samples
-//! that become rows, and reasons for what is missing.
+//! The parts that all suites share: a plan, rounds that measure every case once, rows made of
+//! samples, and reasons for missing cases.
 
 use std::cell::OnceCell;
 use std::fmt::Display;
@@ -21,10 +21,10 @@ use crate::report::Report;
 use crate::row::{Params, Row, Source, Subject, unit};
 use crate::statistics::rounds::Rounds;
 
-/// Called with the number of the round and the name of what is measured next.
+/// Is called with the number of the round and the title of the next case.
 pub type Progress<'a> = &'a mut dyn FnMut(u32, &str);
 
-/// Failures in a row after which a case is over: what does not work has had its time.
+/// The usual number of failures in a row after which a case is measured no more.
 const MOST_FAILURES: u32 = 2;
 
 /// How thoroughly to measure.
@@ -39,8 +39,8 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// The usual number of samples; each takes so many milliseconds in a full run, in a full
-    /// report, and with `--quick`.
+    /// The usual number of samples; `windows` are the milliseconds of a sample in a full run, in a
+    /// full report, and with `--quick`.
     pub(crate) fn of(effort: &Effort, windows: [u64; 3]) -> Self {
         let window = Duration::from_millis(effort.choose(windows));
         Self { samples: effort.rounds(), window, limit: None }
@@ -57,7 +57,7 @@ impl Plan {
 pub struct Job<'a> {
     /// The suite.
     pub suite: &'static str,
-    /// What was asked for.
+    /// The options of the user.
     pub effort: Effort,
     /// How thoroughly to measure.
     pub plan: Plan,
@@ -65,7 +65,7 @@ pub struct Job<'a> {
     pub(crate) round: u32,
     /// Where rows and reasons go.
     pub report: &'a mut Report,
-    /// Ends the run early, with what was measured until then.
+    /// Ends the run early and keeps the samples so far.
     pub stop: &'a AtomicBool,
     progress: Progress<'a>,
     own: OnceCell<PathBuf>,
@@ -121,7 +121,7 @@ impl<'a> Job<'a> {
         self.with(Plan { limit, ..self.plan })
     }
 
-    /// What is left of the time since `begin`.
+    /// The rest of the time limit, `begin` being its start.
     pub(crate) fn left(&self, begin: Instant) -> Option<Duration> {
         self.plan.limit.map(|limit| limit.saturating_sub(begin.elapsed()))
     }
@@ -141,7 +141,7 @@ impl<'a> Job<'a> {
         self.report.skip(self.suite, case, reason.to_string());
     }
 
-    /// What there is; an error is why the case was not measured.
+    /// The value, or `None` after noting the error as the reason why the case was not measured.
     pub(crate) fn or_skip<T>(&mut self, case: &'static str, result: Result<T>) -> Option<T> {
         result.map_err(|error| self.skip(case, error)).ok()
     }
@@ -165,8 +165,8 @@ impl<'a> Job<'a> {
         self.report.environment.add_command(line(command));
     }
 
-    /// Runs a program to its end on these CPUs, at `site` if there is one. No other may run
-    /// meanwhile: its CPU time is that of all that have ended since.
+    /// Runs a program to its end on these CPUs, at `site` if there is one. Only one program may run
+    /// at a time, because the kernel adds up the CPU time of all children that have ended.
     ///
     /// # Errors
     /// It fails, or does not end in time.
@@ -184,12 +184,12 @@ impl<'a> Job<'a> {
         Ok(Ended { output, elapsed, cpu })
     }
 
-    /// Measures all cases in rounds, and adds their rows. What fails is skipped with its reason,
-    /// and tried once more in the next round. Each round starts with the next case, so that none
-    /// is always first; the first round, perhaps the only one, keeps the order.
+    /// Measures all cases in rounds, and adds their rows. A case that fails is noted with its
+    /// reason, and usually measured once more in the next round. Each round starts with the next case, so
+    /// that no case is always first; the first round, perhaps the only one, keeps the order.
     ///
     /// # Errors
-    /// A case failed that was asked for.
+    /// A required case failed.
     pub(crate) fn take(&mut self, mut cases: Vec<Case<'_>>) -> Result<()> {
         let outcome = self.rounds(&mut cases);
         self.report.rows.extend(cases.iter().flat_map(|case| case.rows(self.suite)));
@@ -205,7 +205,7 @@ impl<'a> Job<'a> {
                 if self.is_stopped() {
                     return Ok(());
                 }
-                if case.failures == MOST_FAILURES {
+                if case.failures == case.most_failures {
                     continue;
                 }
                 self.tell(&case.title);
@@ -214,7 +214,7 @@ impl<'a> Job<'a> {
                         case.failures = 0;
                         case.samples.push(sample);
                     }
-                    // Who is ended with the run has not failed.
+                    // The end of the run is no failure of the case.
                     Err(_) if self.is_stopped() => return Ok(()),
                     Err(error) if case.is_required => return Err(error),
                     Err(error) => {
@@ -228,7 +228,7 @@ impl<'a> Job<'a> {
     }
 }
 
-/// What `work` measures, without telling anybody meanwhile.
+/// The report of `work`, without progress messages.
 ///
 /// # Errors
 /// Those of `work`.
@@ -243,7 +243,7 @@ pub fn measured(
     Ok(report)
 }
 
-/// What a program that has ended wrote, and what it took.
+/// The output of a program that has ended, and its times.
 #[derive(Debug)]
 pub(crate) struct Ended {
     pub(crate) output: Output,
@@ -276,17 +276,17 @@ impl Figure {
         }
     }
 
-    /// Of another program than that of the case.
+    /// The figure belongs to another program than the case.
     pub(crate) fn of(self, peer: &'static str) -> Self {
         Self { peer: Some(peer), ..self }
     }
 
-    /// Of another case that is measured at the same time.
+    /// The figure belongs to another case, which is measured at the same time.
     pub(crate) fn in_case(self, case: &'static str) -> Self {
         Self { case: Some(case), ..self }
     }
 
-    /// Under one more condition than the case.
+    /// Adds a condition to the conditions of the case.
     pub(crate) fn under(self, name: &'static str, number: u64) -> Self {
         Self { condition: Some((name, number)), ..self }
     }
@@ -295,7 +295,7 @@ impl Figure {
         Self { source, ..self }
     }
 
-    /// In another unit than the metric usually has.
+    /// The unit differs from the usual unit of the metric.
     pub(crate) fn in_unit(self, unit: &'static str) -> Self {
         Self { unit, ..self }
     }
@@ -307,11 +307,11 @@ impl From<(&'static str, f64)> for Figure {
     }
 }
 
-/// What a case showed once.
+/// One measurement of a case.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Sample {
     pub(crate) figures: Vec<Figure>,
-    /// The conditions, where they are known only now.
+    /// The conditions, if only the measurement shows them.
     pub(crate) params: Option<Params>,
 }
 
@@ -329,14 +329,15 @@ pub(crate) struct Case<'a> {
     name: &'static str,
     peer: Option<&'static str>,
     params: Params,
-    /// The name that is listed as skipped if it cannot be measured.
+    /// The name under which a failure is listed.
     skipped_as: &'static str,
-    /// What is measured, in words.
+    /// The title, for progress messages.
     title: String,
     is_required: bool,
     measure: Box<Measure<'a>>,
     samples: Vec<Sample>,
     failures: u32,
+    most_failures: u32,
 }
 
 impl<'a> Case<'a> {
@@ -357,17 +358,23 @@ impl<'a> Case<'a> {
             measure: Box::new(measure),
             samples: Vec::new(),
             failures: 0,
+            most_failures: MOST_FAILURES,
         }
     }
 
-    /// Of another program, if there is a name.
+    /// The case belongs to another program, if there is a name.
     pub(crate) fn of(self, peer: Option<&'static str>) -> Self {
         Self { peer, skipped_as: peer.unwrap_or(self.name), ..self }
     }
 
-    /// Under this name among what was skipped.
+    /// Lists a failure under this name.
     pub(crate) fn skipped_as(self, skipped_as: &'static str) -> Self {
         Self { skipped_as, ..self }
+    }
+
+    /// The case is measured no more after its first failure.
+    pub(crate) fn once(self) -> Self {
+        Self { most_failures: 1, ..self }
     }
 
     /// The whole run fails with it if `is_required`.
@@ -410,7 +417,7 @@ pub(crate) fn pause(time: Duration, stop: &AtomicBool) -> Result<()> {
     wait(time, stop, || false)
 }
 
-/// Sleeps until `is_over`, at most so long.
+/// Sleeps until `is_over`, at most for `time`.
 pub(crate) fn wait(time: Duration, stop: &AtomicBool, is_over: impl Fn() -> bool) -> Result<()> {
     let until = Instant::now() + time;
     loop {

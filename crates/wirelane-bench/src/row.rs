@@ -83,6 +83,11 @@ pub(super) fn summary(samples: &[f64]) -> Option<[f64; 3]> {
     Some([min, (lower + upper) / 2.0, max])
 }
 
+/// The median of some samples; `None` without any.
+pub(super) fn median(samples: &[f64]) -> Option<f64> {
+    summary(samples).map(|[_, median, _]| median)
+}
+
 /// So many samples are judged by their median.
 pub(super) const ENOUGH: usize = 5;
 

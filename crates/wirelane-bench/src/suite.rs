@@ -12,8 +12,8 @@ use crate::effort::Effort;
 use crate::job::{Job, Plan, Progress};
 use crate::report::Report;
 
-/// A suite, represented by its own arguments, beside which it has those of [`Effort`]. Their
-/// documentation is its help.
+/// A suite, represented by its arguments. Every suite also has the arguments of [`Effort`]. The
+/// documentation of both is the help.
 pub trait Suite: Args + 'static {
     /// Its name on the command line and in the rows.
     const NAME: &'static str;
@@ -29,7 +29,7 @@ pub trait Suite: Args + 'static {
     /// How thoroughly to measure.
     fn plan(&self, effort: &Effort) -> Plan;
 
-    /// Measures, and adds to the report the rows, and what it skipped with the reason.
+    /// Measures, and adds rows to the report, and reasons for missing cases.
     ///
     /// # Errors
     /// What was asked for cannot be measured.
@@ -89,7 +89,7 @@ impl Listed {
             name: S::NAME,
             arguments: |command| {
                 let command = S::augment_args(command);
-                // What the suite says of itself stays.
+                // Each of them brings its documentation: the help keeps that of the suite.
                 let [about, long] =
                     [command.get_about(), command.get_long_about()].map(Option::<&_>::cloned);
                 Effort::augment_args(command)

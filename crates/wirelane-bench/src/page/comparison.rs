@@ -17,13 +17,15 @@ pub(super) fn targets(report: &Report) -> Markup {
     html! {
         h2 id="targets" { "Targets" }
         p {
-            "What Wirelane is built to reach, and whether it did in this run: " (met) " met, " (missed) " missed, "
-            (unclear) " unclear, " (unknown) " not measured. Ratios and differences are those of a round: the median, and below it the lowest \
-             and highest."
+            "What Wirelane is built to reach, and whether it did in this run: " (met) " met, "
+            (missed) " missed, " (unclear) " unclear, " (unknown) " not measured. Ratios and \
+             differences are those of a round: the median, and below it the lowest and highest."
         }
         div class="scroll" {
             table class="targets" {
-                thead { tr { th { "target" } th { "limit" } th { "this machine" } th { "verdict" } } }
+                thead {
+                    tr { th { "target" } th { "limit" } th { "this machine" } th { "verdict" } }
+                }
                 tbody { @for target in &report.targets { (target_line(target)) } }
             }
         }
@@ -83,7 +85,9 @@ pub(super) fn section(report: &Report) -> Markup {
              unclear."
         }
         @if report.ratios.is_empty() {
-            p class="reason" { "No other program was measured under the conditions of a figure of ours." }
+            p class="reason" {
+                "No other program was measured under the conditions of a figure of ours."
+            }
         } @else {
             div class="scroll" {
                 table {

@@ -147,7 +147,8 @@ fn mitigations(mitigations: Option<&BTreeMap<String, String>>) -> Markup {
         @match mitigations {
             None => p { "unknown" },
             Some(all) => {
-                @let affecting: Vec<_> = all.iter().filter(|(_, state)| *state != "Not affected").collect();
+                @let is_affected = |(_, state): &(&String, &String)| *state != "Not affected";
+                @let affecting: Vec<_> = all.iter().filter(is_affected).collect();
                 @if affecting.is_empty() { p { "The kernel reports no flaw of this CPU." } }
                 dl { @for (name, state) in affecting { dt { (name) } dd { (state) } } }
             }

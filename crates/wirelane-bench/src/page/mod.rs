@@ -72,7 +72,8 @@ fn source_cell(cell: &Cell, report: &Report) -> Markup {
         @if let Some(figure) = &cell.ours {
             @match find(figure, report).and_then(|row| Some((row, row.summary()?))) {
                 Some((row, summary)) => {
-                    @let [min, median, max] = summary.map(|value| value * figure.scale + figure.offset);
+                    @let scaled = |value| value * figure.scale + figure.offset;
+                    @let [min, median, max] = summary.map(scaled);
                     span class="here" { (plain(median)) }
                     span class="range" { (range(row.samples.len(), min, max, plain)) }
                     @if let Some(mode) = mode_found(figure, row) {
@@ -154,7 +155,7 @@ fn suite_section(suite: &str, report: &Report) -> Markup {
         @for metric in metrics {
             @let of_metric: Vec<_> = rows.iter().filter(|row| row.metric == metric).collect();
             @let unit = of_metric.first().map_or("", |row| row.unit);
-            details open[metric == "ns_per_packet" || metric == "packets_per_s" || metric == "bits_per_s"] {
+            details open[["ns_per_packet", "packets_per_s", "bits_per_s"].contains(&metric)] {
                 summary { (metric.replace('_', " ")) @if unit != "1" { " (" (unit) ")" } }
                 (plot::bars(&of_metric.iter().map(|row| (label(row), **row)).collect::<Vec<_>>()))
             }

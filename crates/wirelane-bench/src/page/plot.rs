@@ -23,10 +23,16 @@ pub(super) fn bars(rows: &[(String, &Row)]) -> Markup {
                 text x="0" y=(y + 12) class="label" { (label) }
                 rect x="0" y=(y + 17) width=(percent(end)) height="11"
                      class=(if row.peer.is_some() { "bar peer" } else { "bar" }) {
-                    title { (label) ": " (number(*median)) " (" (number(*min)) " to " (number(*max)) "; " (row.samples.len()) ")" }
+                    title {
+                        (label) ": " (number(*median)) " (" (number(*min)) " to " (number(*max))
+                        "; " (row.samples.len()) ")"
+                    }
                 }
-                line x1=(percent(low)) x2=(percent(high)) y1=(y as f64 + 22.5) y2=(y as f64 + 22.5) class="range" {}
-                text x=(percent(high.max(end))) dx="6" y=(y + 27) class="value" { (number(*median)) }
+                @let middle = y as f64 + 22.5;
+                line x1=(percent(low)) x2=(percent(high)) y1=(middle) y2=(middle) class="range" {}
+                text x=(percent(high.max(end))) dx="6" y=(y + 27) class="value" {
+                    (number(*median))
+                }
             }
         }
     }

@@ -252,14 +252,16 @@ fn segmentation(case: &'static str) -> Table {
     }
 }
 
-const OF_TCP: &str = "Source: FreeBSD 11, Core i7-870, 10 GbE, netperf, at six clock frequencies. Here: between two \
-     network namespaces, with a share of a CPU in place of a frequency. \"None\" is the source's: \
-     TCP makes every packet itself (\"stack\" in bench gso). The last two columns are beside a \
-     stronger one, which the source does not have: the kernel's own software cuts, just before the \
-     TAP device. Wirelane cuts although the device would take long frames, as a wire does not.";
-const OF_UDP: &str = "Source: FreeBSD 11, Core i7-870, 10 GbE, netperf, at six clock frequencies. Here: between two \
-     network namespaces, with a share of a CPU in place of a frequency. \"None\": the stack \
-     fragments, before the TAP device.";
+const OF_TCP: &str = "Source: FreeBSD 11, Core i7-870, 10 GbE, netperf, at six clock \
+                      frequencies. Here: between two network namespaces, with a share of a CPU in \
+                      place of a frequency. \"None\" is the source's: TCP makes every packet itself \
+                      (\"stack\" in bench gso). The last two columns are beside a stronger one, \
+                      which the source does not have: the kernel's own software cuts, just before \
+                      the TAP device. Wirelane cuts although the device would take long frames, as \
+                      a wire does not.";
+const OF_UDP: &str = "Source: FreeBSD 11, Core i7-870, 10 GbE, netperf, at six clock \
+                      frequencies. Here: between two network namespaces, with a share of a CPU in \
+                      place of a frequency. \"None\": the stack fragments, before the TAP device.";
 
 /// The 2014 qdisc paper: packets with one CPU, as rates and as times.
 fn queueing() -> Table {

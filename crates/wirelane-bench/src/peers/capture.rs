@@ -25,9 +25,9 @@ pub struct Program {
     /// Longer than its ring keeps a packet.
     pub drain: Duration,
     /// Its arguments for an interface, and a file if packets are to be written.
-    arguments: fn(&str, Option<&Path>) -> Vec<String>,
+    pub(super) arguments: fn(&str, Option<&Path>) -> Vec<String>,
     /// From what it wrote to its standard output and its standard error.
-    count: fn(&str, &str) -> Option<Counts>,
+    pub(super) count: fn(&str, &str) -> Option<Counts>,
 }
 
 /// What a program says it did.

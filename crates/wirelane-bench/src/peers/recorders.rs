@@ -1,6 +1,7 @@
 //! Programs that record for hours: how each is started so that it writes packets to a directory,
 //! and how it is ended.
 
+use std::ops::Deref;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
@@ -20,16 +21,19 @@ pub const STENOTYPE: &str = "stenotype";
 /// A program that records.
 #[derive(Clone, Copy, Debug)]
 pub struct Recorder {
-    /// Its name.
-    pub name: &'static str,
-    /// What it prints when it is about to record.
-    pub ready: &'static str,
-    /// Longer than its ring keeps a packet.
-    pub drain: Duration,
+    program: Program,
     /// It looks whether to end only when it has a packet.
     pub ends_with_a_packet: bool,
     /// Whether it writes an index.
     pub has_index: bool,
+}
+
+impl Deref for Recorder {
+    type Target = Program;
+
+    fn deref(&self) -> &Program {
+        &self.program
+    }
 }
 
 /// What it is to record.
@@ -49,42 +53,47 @@ pub struct Recording<'a> {
     pub compress: Option<&'a str>,
 }
 
-/// Ours, which the others are compared with.
+const OF_CAPTURES: Recorder =
+    Recorder { program: PROGRAMS[0], ends_with_a_packet: false, has_index: false };
+
+/// `wirelane record`, which the others are compared with.
 pub const OURS: Recorder = Recorder {
-    name: "wirelane",
-    ready: "recording",
-    drain: Duration::from_millis(300),
-    ends_with_a_packet: false,
+    program: Program {
+        ready: "recording",
+        drain: Duration::from_millis(300),
+        count: |stdout, _| {
+            let summary: Value = serde_json::from_str(stdout).ok()?;
+            let total = |key: &str| summary["totals"][key].as_u64();
+            Some(Counts { captured: total("written")?, dropped: total("dropped")? })
+        },
+        ..PROGRAMS[0]
+    },
     has_index: true,
+    ..OF_CAPTURES
 };
 
 /// All that record.
 pub const RECORDERS: [Recorder; 5] = [
     OURS,
-    capturing("tcpdump", "listening on", 1300),
-    capturing("dumpcap", "File:", 700),
-    capturing("netsniff-ng", "Running!", 700),
+    Recorder { program: PROGRAMS[1], ..OF_CAPTURES },
+    Recorder { program: PROGRAMS[2], ..OF_CAPTURES },
+    Recorder { program: PROGRAMS[3], ..OF_CAPTURES },
     // A block is handed over when it is full, or after the second that it is told.
     Recorder {
-        name: STENOTYPE,
-        ready: "starting to process packets",
-        drain: Duration::from_millis(1300),
+        program: Program {
+            name: STENOTYPE,
+            package: Some("stenographer"),
+            ready: "starting to process packets",
+            drain: Duration::from_millis(1300),
+            count: |stdout, stderr| steno(&format!("{stdout}{stderr}")),
+            ..PROGRAMS[0]
+        },
         ends_with_a_packet: true,
         has_index: true,
     },
 ];
 
-const fn capturing(name: &'static str, ready: &'static str, drain_ms: u64) -> Recorder {
-    let drain = Duration::from_millis(drain_ms);
-    Recorder { name, ready, drain, ends_with_a_packet: false, has_index: false }
-}
-
 impl Recorder {
-    /// Whether this is ours.
-    pub fn is_ours(&self) -> bool {
-        self.name == OURS.name
-    }
-
     /// The command.
     ///
     /// All see whole packets and write their default format with their own defaults, but for the
@@ -138,28 +147,6 @@ impl Recorder {
             std::fs::create_dir(folder.join("IDX0"))?;
         }
         Ok(())
-    }
-
-    /// How ours received, as its summary says; `None` for others.
-    pub(crate) fn mode(&self, stdout: &str) -> Option<String> {
-        PROGRAMS.iter().find(|program| program.name == self.name)?.mode(stdout)
-    }
-
-    /// What it says it did, from what it wrote until it ended well; `None` if that is not
-    /// understood.
-    pub fn counts(&self, stdout: &str, stderr: &str) -> Option<Counts> {
-        match self.name {
-            STENOTYPE => steno(&format!("{stdout}{stderr}")),
-            _ if self.is_ours() => {
-                let summary: Value = serde_json::from_str(stdout).ok()?;
-                let total = |key: &str| summary["totals"][key].as_u64();
-                Some(Counts { captured: total("written")?, dropped: total("dropped")? })
-            }
-            _ => {
-                let is_this = |program: &&Program| program.name == self.name;
-                PROGRAMS.iter().find(is_this)?.counts(stdout, stderr)
-            }
-        }
     }
 }
 

@@ -99,7 +99,7 @@ mod tests {
 
     const RECORDED: &str = "           CPU0       CPU1       CPU3\n\
         \x2024:          1          7          0  IO-APIC   5-edge      ACPI:Ged\n\
-        \x2038:       9000       3165          4 PCI-MSIX-0000:00:03.0   1-edge      virtio2-input.0\n\
+        \x2038:       9000       3165          4 PCI-MSIX-0000:00:03.0   1-edge  virtio2-input.0\n\
         \x2040:          0          0          0\n\
         NMI:          0          0      99999   Non-maskable interrupts\n\
         ERR:          0\n";

@@ -1,5 +1,5 @@
-//! Where suites measure: a cable of a lab or of the user's, CPUs for both ends, and places to
-//! write to.
+//! The surroundings of a measurement: a cable of a lab or of the user, CPUs for both ends, and
+//! places to write to.
 
 use std::path::Path;
 use std::process::Command;
@@ -19,14 +19,14 @@ use crate::peers::find;
 use crate::row::Params;
 use crate::wire::Wired;
 
-/// The program that writes as many bytes as ours.
+/// The program that writes as many bytes as the command does.
 pub(crate) const DD: &str = "dd";
-/// Files in memory take no more than this, nor half of what is free.
+/// The most bytes of files in memory; at most half of the free memory is used.
 const MOST_IN_MEMORY: u64 = 4 << 30;
-/// Files on a disk take no more than this: it may be slow.
+/// The most bytes of files on a disk, which may be slow.
 const MOST_ON_DISK: u64 = 1 << 30;
 
-/// A lab whose cable has so many queues and takes packets of up to `longest` bytes.
+/// A lab whose cable has `queues` queues and takes packets of up to `longest` bytes.
 pub(crate) fn config(queues: u16, longest: usize) -> LabConfig {
     const ETHERNET_HEADER: usize = 14;
     let usual = LabConfig::default();
@@ -34,8 +34,8 @@ pub(crate) fn config(queues: u16, longest: usize) -> LabConfig {
     LabConfig { queues, mtu, ..usual }
 }
 
-/// Such a cable. What a sender redirects into it arrives at packet sockets and at generic XDP
-/// programs, too.
+/// Such a cable. Packets that a sender redirects into it also arrive at packet sockets and at
+/// generic XDP programs.
 pub(crate) fn cable(queues: u16, longest: usize) -> Result<Lab> {
     let lab = Lab::new(config(queues, longest))?;
     lab.far.set_gro(true)?;
@@ -56,11 +56,11 @@ pub(crate) fn send(site: &Site, frames: &[Vec<u8>], pace: Pace) -> Result<Sendin
     site.inside(|| LiveSender::new(interface, frames).and_then(|sender| sender.start(pace)))?
 }
 
-/// What a cable joins.
+/// Both ends of a cable.
 #[derive(Debug)]
 pub(crate) enum Ends {
     Lab(Lab),
-    /// A port of the user's, and who sends to it.
+    /// A port of the user, and its sender.
     Wired(Wired),
 }
 
@@ -94,7 +94,7 @@ impl Ends {
         matches!(self, Self::Wired(wired) if wired.spec.backend == Some(Backend::Xdp))
     }
 
-    /// What our command has to be told besides the port.
+    /// The options that the command needs besides the port.
     pub(crate) fn options(&self) -> Option<&'static str> {
         matches!(self, Self::Wired(wired) if wired.take == Take::All).then_some("--all")
     }
@@ -123,7 +123,7 @@ pub(crate) fn two_cpus(object: &str) -> Result<[u32; 2]> {
     pair.ok_or_else(|| Error::failed(object, "it takes two CPUs to measure"))
 }
 
-/// The CPU of the sender, if it can have one to itself, and those of the receivers.
+/// The CPU of the sender, if there is one for it alone, and the CPUs of the receivers.
 pub(crate) fn sender_and_receivers() -> (Option<u32>, Vec<u32>) {
     match cpus().split_first() {
         Some((first, others)) if !others.is_empty() => (Some(*first), others.to_vec()),
@@ -151,12 +151,12 @@ pub(crate) struct Bisection {
     pub(crate) width: f64,
     /// Length of a trial.
     pub(crate) duration: Duration,
-    /// The search may take so long: then what has passed until then is the figure.
+    /// The longest time of the search. The figure is then the best rate so far.
     pub(crate) patience: Duration,
 }
 
 impl Bisection {
-    /// Halves the range between what has passed and what has not.
+    /// Halves the range between the best rate that passed and the lowest that failed.
     pub(crate) fn run(self, mut trial: impl FnMut(f64) -> Result<Shot>) -> Result<Found> {
         let Self { most, first, width, duration, patience } = self;
         let end = Instant::now() + patience;
@@ -209,7 +209,7 @@ pub(crate) fn free(folder: &Path) -> Result<u64> {
     Ok(found.f_frsize * found.f_bavail)
 }
 
-/// Writes so many zeroes to a new file as fast as it can; `None` if it is not installed.
+/// Writes `bytes` zeroes to a new file as fast as possible; `None` if it is not installed.
 pub(crate) fn dd(bytes: u64, file: &Path) -> Option<Command> {
     let mut command = Command::new(find(DD)?);
     command.args(["if=/dev/zero", "bs=1M", "iflag=count_bytes", "status=none"]);
@@ -217,9 +217,9 @@ pub(crate) fn dd(bytes: u64, file: &Path) -> Option<Command> {
     Some(command)
 }
 
-/// Writes as many zeroes past the page cache, a MiB at a time: what the disk takes. A file system
-/// without direct I/O gets them through the page cache, as it gets ours; `None` if the program is
-/// not installed.
+/// Writes zeroes past the page cache, a MiB at a time: the rate of the disk. On a file system
+/// without direct I/O both this program and the command write through the page cache. `None` if
+/// the program is not installed.
 pub(crate) fn dd_direct(bytes: u64, file: &Path, is_direct: bool) -> Option<Command> {
     let mut command = Command::new(find(DD)?);
     command.args(["if=/dev/zero", "bs=1M", "status=none"]);

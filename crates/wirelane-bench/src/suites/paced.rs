@@ -1,11 +1,12 @@
 //! CPU time of a packet, of programs that capture: each in turn meets the same load.
 //!
 //! ```text
-//!   first CPU: paced frames from the kernel ─▶ wl-a ═══ wl-b ─▶ ring of the capture     second CPU: capture
+//!   first CPU:   paced frames from the kernel ─▶ wl-a ═══ wl-b ─▶ ring of the capture
+//!   second CPU:  the capture
 //! ```
 //!
-//! The sender pays for what the kernel does until a packet lies in the ring, for every program
-//! alike; what is compared is the CPU time of the capturing process. There are two figures: of the
+//! The kernel's work until a packet is in the ring belongs to the sender, for every program alike;
+//! the figures compare the CPU time of the capturing process. There are two figures: of the
 //! whole process, and of the time under load, because starting and ending cost the same for any
 //! number of packets. That time begins with the first packet and ends when the program must have
 //! received the last one.
@@ -61,7 +62,7 @@ pub(super) struct PacedSample {
     sent: u64,
     /// How long that took.
     elapsed: Duration,
-    /// How ours received, as it says.
+    /// The mode of the port in the summary of `wirelane capture`.
     pub(super) mode: Option<String>,
     /// CPU time of the sender.
     sender: Duration,
@@ -137,7 +138,7 @@ impl PacedBed {
         Self { window, ..self }
     }
 
-    /// What is joined.
+    /// Both ends.
     pub(super) fn ends(&self) -> &Ends {
         &self.ends
     }
@@ -157,7 +158,7 @@ impl PacedBed {
         self.memory.file("capture")
     }
 
-    /// The figures of a run; the condition `target` says what becomes of packets.
+    /// The figures of a run; the condition `target` names the destination of packets.
     pub(super) fn figures(
         &self,
         target: (&'static str, &'static str),
@@ -171,8 +172,7 @@ impl PacedBed {
         let lost = Figure::new("lost_share", sent(lost));
         let params = self.ends.params(sample.mode.clone()).and([(target.0, target.1.into())]);
         if !self.sends() {
-            // What others send began before it was counted: none of it is the load of a certain
-            // time.
+            // Packets from outside have no beginning, so there is no figure under load.
             let rate = Figure::new("packets_per_s", sample.shot().rate);
             let figures = vec![whole, received, rate, lost];
             return Sample { figures, params: Some(params) };
@@ -204,11 +204,11 @@ impl PacedBed {
         Ok(ended?.cpu)
     }
 
-    /// Runs `program` on the interface, writing to a file in memory if `is_written`, while so many
-    /// packets per second come.
+    /// Runs `program` on the interface under `rate` packets per second; with `is_written` it writes
+    /// to a file in memory.
     ///
     /// # Errors
-    /// It is missing, fails, or does not say what it has captured.
+    /// It is missing, fails, or does not report the captured packets.
     pub(super) fn capture(
         &self,
         program: &Program,

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use crate::estimate::Estimate;
 
-/// What all parts take, with `--quick` and in full.
+/// The seconds of all parts, with `--quick` and in full.
 pub(in crate::suites) const fn sums<const N: usize>(parts: &[[u64; N]; 2]) -> [u64; 2] {
     let (mut sums, mut part) = ([0; 2], 0);
     while part < N {
@@ -19,13 +19,13 @@ pub(in crate::suites) const fn sums<const N: usize>(parts: &[[u64; N]; 2]) -> [u
 pub(in crate::suites) struct Parts(Estimate);
 
 impl Parts {
-    /// Of parts that usually take so many seconds; 0 of what is not wanted.
+    /// `usual` are the usual seconds of each part; 0 if a part is not wanted.
     pub(in crate::suites) fn new(usual: &[u64], limit: Option<Duration>) -> Self {
         let usual: Vec<_> = usual.iter().map(|seconds| Duration::from_secs(*seconds)).collect();
         Self(Estimate::new(&usual, limit))
     }
 
-    /// Of parts that usually take so many seconds; nothing is kept for what is not wanted.
+    /// The same, with the parts that are wanted.
     pub(in crate::suites) fn of<const N: usize>(
         usual: &[u64; N],
         wanted: [bool; N],

@@ -43,8 +43,8 @@ fn attach<const N: usize>(
     Ok((maps, link))
 }
 
-/// Counts packets and drops them: what the kernel alone can do, without any socket. The program
-/// goes with this, or with the process.
+/// Counts packets and drops them: the rate of the kernel alone, without any socket. Dropping this
+/// value detaches the program; so does the end of the process.
 #[derive(Debug)]
 pub(crate) struct Drops {
     counts: [Map; 1],
@@ -142,7 +142,7 @@ pub(crate) struct Arrivals {
 }
 
 impl Arrivals {
-    /// As [`Drops::attach`], on an interface with one receive queue, for so many packets.
+    /// As [`Drops::attach`], on an interface with one receive queue, with room for `room` packets.
     pub(crate) fn attach(interface: &str, room: u32) -> Result<Self> {
         let maps =
             [(MapKind::Array, "wl_arrived", 8, 1), (MapKind::Array, "wl_times", 8, room.max(1))];
@@ -156,7 +156,7 @@ impl Arrivals {
         number(&self.maps[0], 0)
     }
 
-    /// When each arrived, of those that there was room for: nanoseconds of the monotonic clock.
+    /// The arrival times of the packets that fit: nanoseconds of the monotonic clock.
     pub(crate) fn times(&self) -> Result<Vec<u64>> {
         let arrived = self.packets()?.min(u64::from(self.room)) as u32;
         (0..arrived).map(|position| number(&self.maps[1], position)).collect()
@@ -169,7 +169,7 @@ fn number(map: &Map, position: u32) -> Result<u64> {
     Ok(value.first_chunk().map_or(0, |bytes| u64::from_ne_bytes(*bytes)))
 }
 
-/// One queue is served by one CPU at a time: nobody else counts meanwhile.
+/// One CPU at a time serves the queue, so no other CPU counts.
 fn note_and_drop([counter, times]: [i32; 2], room: u32) -> Assembled {
     const INDEX: Reg = Reg::R6;
     const NOW: Reg = Reg::R7;
@@ -193,7 +193,7 @@ fn note_and_drop([counter, times]: [i32; 2], room: u32) -> Assembled {
     drop_it(asm)
 }
 
-/// R0 is the entry of a map whose number lies on the stack, or null.
+/// Looks up the entry whose number is on the stack; R0 points to it, or is null.
 fn look_up(asm: &mut Assembler, map: i32) {
     asm.extend(Insn::load_map(Reg::R1, map));
     asm.emit(Insn::mov_reg(Reg::R2, Reg::R10));

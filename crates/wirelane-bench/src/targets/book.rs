@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::row::{Row, Skipped, told};
+use crate::row::{Row, Skipped, median, told};
 
 /// What a figure ought to be.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -100,7 +100,7 @@ pub(super) struct Book<'a> {
 }
 
 impl Book<'_> {
-    /// The ratio of ours and theirs ought to be so; `needs` as below.
+    /// A target of the ratio of two figures; `needs` as below.
     pub(super) fn ratio(
         &mut self,
         suite: &'static str,
@@ -124,7 +124,7 @@ impl Book<'_> {
     ) {
         let what = what.into();
         let values: Vec<f64> = values.into_iter().filter(|value| value.is_finite()).collect();
-        let median = crate::row::summary(&values).map(|[_, median, _]| median);
+        let median = median(&values);
         let met = verdict(limit, &values);
         let reason = match (median, met) {
             (None, _) => Some(self.reason(suite, needs)),

@@ -66,7 +66,7 @@ fn cpu(book: &mut Book<'_>) {
         ] {
             let of =
                 |peer, metric| rows.samples([SUITE, "cpu"], peer, &[("target", target)], metric);
-            // Who loses packets has less to do.
+            // A program that loses packets has less work.
             let of_lossless = |peer| {
                 let is_lossless = of(peer, "lost_share").iter().all(|lost| *lost == 0.0);
                 if is_lossless { of(peer, metric) } else { &[] }

@@ -64,7 +64,7 @@ pub(super) fn targets(book: &mut Book<'_>) {
     noloss(book);
 }
 
-/// What we lost in the rounds in which the peer lost nothing.
+/// Wirelane's losses in the rounds in which the peer lost nothing.
 fn losses(book: &mut Book<'_>) {
     let rows = book.rows;
     let paced = RATES.map(|rate| (PACED, Some(rate.to_string())));

@@ -36,7 +36,7 @@ const FEWEST: u64 = 300_000;
 /// The packets without compression.
 const PLAIN: &str = "plain.pcapng";
 
-/// Measures each compression, by ours and by the program of that name.
+/// Measures each compression, by `wirelane capture` and by the program of that name.
 pub(super) fn compress(job: &mut Job<'_>) -> Result<()> {
     let Some(folder) = &job.or_skip(CASE, bed::in_memory()) else { return Ok(()) };
     let packets = ((job.plan.window.as_secs_f64() * PACKETS_PER_S) as u64).max(FEWEST);

@@ -3,14 +3,14 @@
 //! Packets are only read, written to memory (`/dev/shm`), or written to a disk. The source copies
 //! each packet by read(2), as a TAP device does (`tap:`), or shares memory with the kernel, which
 //! still copies into it (`packet:`, a ring of AF_PACKET) or not (`xdp:`, where the driver can; rows
-//! say in which mode it was). The simulated interface costs next to nothing and shows what the
-//! capture itself can do. `single` is a capture whose queues are all on one thread (the 2011
+//! say in which mode it was). The simulated interface costs next to nothing and shows the
+//! limit of the capture itself. `single` is a capture whose queues are all on one thread (the 2011
 //! multiqueue BPF paper: test_sqbpf), `multi` one with a thread per queue (test_mqbpf).
 //!
 //! Cycles per packet are split as the source's programs print them: spent processing (user space),
 //! in system calls, both together (not sleeping), and from receiving a batch until its memory was
-//! given back. Cycles are those of the time stamp counter. A sender of ours runs on the same CPUs;
-//! its time is not counted, but while it runs nothing else does on that CPU.
+//! given back. The time stamp counter counts the cycles. The sender runs on the same CPUs; its time
+//! is not counted, but the capture waits for the CPU.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -39,7 +39,7 @@ use crate::wire::OUTSIDE;
 
 /// Kinds of ports; all but the first are in a lab.
 const PORTS: [&str; 4] = ["sim", "tap", "packet", "xdp"];
-/// The TAP device, in the namespace of those who send to it.
+/// The TAP device, in the namespace of the senders.
 const TAP: &str = "wl-read";
 /// Queues of every port: as many as there are senders.
 const QUEUES: u16 = 2;
@@ -52,7 +52,7 @@ const SHARE: f64 = 0.25;
 /// follows.
 const STALL: Duration = Duration::from_secs(3);
 
-/// What is captured, and where it may be written.
+/// The ports of a run, and the folder for files on a disk.
 #[derive(Debug, Default)]
 pub(super) struct Ports {
     /// A folder on the disk to write to; without, that is skipped.
@@ -60,9 +60,9 @@ pub(super) struct Ports {
     /// Ports to capture from, under what others send to them. With none: `sim:`, and as root
     /// interfaces in a lab.
     pub(super) named: Vec<Spec>,
-    /// Who sends to these; nobody here if `None`.
+    /// The sender to these; `None` if the packets come from outside.
     pub(super) load: Option<Site>,
-    /// These may take all packets away from the host; those in the lab always do.
+    /// These may take all packets away from the host; ports in the lab always do.
     pub(super) take_all: bool,
 }
 
@@ -76,8 +76,8 @@ pub(super) fn conditions(ports: &Ports, job: &mut Job<'_>) -> Result<()> {
     let begin = Instant::now();
     let (sim, others): (Vec<_>, Vec<_>) =
         bed.conditions().into_iter().partition(|condition| condition.port == "sim");
-    // Rounds of their own for what needs no interface: promises are about it, and a single sample
-    // proves nothing.
+    // The simulated interface has separate rounds: targets refer to it, and a single sample proves
+    // nothing.
     let limit = job.plan.limit.map(|limit| limit.mul_f64(SHARE));
     job.within(limit).take(sim.into_iter().map(|one| one.case(bed)).collect())?;
     let limit = job.left(begin);
@@ -175,9 +175,9 @@ impl<'a> Bed<'a> {
         let options = OpenOptions::default()
             .mask(QueueMask { rx: QueueSet::All, ..QueueMask::NONE })
             .take(if is_ours || self.ports.take_all { Take::All } else { Take::Nothing })
-            // Nobody is reached over an interface of ours.
+            // The interfaces of the lab lead nowhere else.
             .take_management(is_ours)
-            // What is sent here is addressed to nobody.
+            // The packets of the sender have no receiver's address.
             .promiscuous(one.load.is_some());
         let mut port = bed::open(lab.map(|lab| &lab.far), &spec, &options)?;
         let info = port.info();
@@ -191,14 +191,14 @@ impl<'a> Bed<'a> {
         let config = CaptureConfig { output, single: one.single, ..CaptureConfig::default() };
         let held = Arc::new(AtomicU64::new(0));
         timed::time(&mut port, &held);
-        // What is given to a TAP device its program reads; what is sent by one end of a cable
-        // arrives at the other.
+        // The program of a TAP device reads the packets of its own side; the packets of one end of
+        // a cable arrive at the other.
         let from = lab.map(|lab| match one.port {
             "tap" => (&lab.far, TAP),
             _ => (&lab.near, lab.near.interface()),
         });
         let from = from.or_else(|| one.load.map(|site| (site, site.interface())));
-        // Those of an interface come first: while they are made nothing is to be captured.
+        // The senders are made first, because that may cause packets.
         let ready = from.map(|(site, interface)| senders(site, interface, one)).transpose()?;
         let capture = one.on_its_cpus(|| Capture::start(vec![port], &config));
         // All files are open, or never will be.
@@ -259,10 +259,10 @@ impl CaptureRun {
     }
 }
 
-/// What is captured from, how, and where it goes.
+/// A port, the threads, and the destination.
 struct Condition<'a> {
     port: &'static str,
-    /// A port of the user's, and who sends to it.
+    /// A port of the user, and its sender.
     named: Option<&'a Spec>,
     load: Option<&'a Site>,
     target: Destination,
@@ -286,18 +286,21 @@ impl<'a> Condition<'a> {
             let run = bed.run(&self, job.plan.window, job.stop)?;
             Ok(self.sample(&run, job.report.machine.cycles_per_ns))
         };
-        Case::new(name, Params::default(), title, measure).skipped_as(port).required(is_required)
+        Case::new(name, Params::default(), title, measure)
+            .skipped_as(port)
+            .required(is_required)
+            .once()
     }
 
-    /// Starts threads where they belong: a CPU for each thread that receives, which it shares with
-    /// that which writes for it. Otherwise one thread would have the help of a second CPU as soon
+    /// Starts threads where they belong: a CPU for each receiving thread and the thread that writes
+    /// for it. Otherwise one thread would have the help of a second CPU as soon
     /// as it writes, and two would not be twice as many. Beside an interface the senders keep all
     /// CPUs busy, and the scheduler decides.
     fn on_its_cpus<T>(&self, start: impl FnOnce() -> T) -> T {
         let cpus = bed::cpus();
         let count = if self.single { 1 } else { usize::from(QUEUES) };
         let own = cpus.get(..count).filter(|_| self.port == "sim");
-        // What cannot be pinned is measured where it is.
+        // Threads that cannot be pinned run anywhere.
         let pinned = own.is_some_and(|own| affinity::pin_to(own).is_ok());
         let started = start();
         if pinned {
@@ -351,7 +354,7 @@ impl<'a> Condition<'a> {
         let [target, _] = self.target.names();
         let mut params = params![port = self.port, mode = mode.as_str(), target = target];
         if self.size > 0 {
-            // Packets of others are as long as they are.
+            // The length of packets from outside is unknown.
             params = params.and(params![size = self.size].0);
         }
         params = params.and(params![queues = *queues].0);

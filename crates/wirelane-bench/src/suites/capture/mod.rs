@@ -1,4 +1,4 @@
-//! The suite `capture`: the 2011 multiqueue BPF paper's six conditions ([`conditions`]), and our
+//! The suite `capture`: the 2011 multiqueue BPF paper's six conditions, and our
 //! command as a process, beside other programs.
 
 mod compress;

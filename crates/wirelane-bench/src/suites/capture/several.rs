@@ -2,9 +2,10 @@
 //! command in turns.
 //!
 //! ```text
-//!   first CPU: paced frames from the kernel ─▶ wl-s0 ═══ wl-r0 ─▶┐
-//!                                            ─▶ wl-s1 ═══ wl-r1 ─▶├─ one process, or one for each     second CPU
-//!                                            ─▶ wl-s2 ═══ wl-r2 ─▶┘
+//!   first CPU: paced frames from the kernel         second CPU: one process, or one for each
+//!     ─▶ wl-s0 ═══ wl-r0 ─▶┐
+//!     ─▶ wl-s1 ═══ wl-r1 ─▶├─ captures
+//!     ─▶ wl-s2 ═══ wl-r2 ─▶┘
 //! ```
 
 use std::os::fd::AsFd as _;
@@ -37,7 +38,7 @@ const RATE: u64 = 60_000;
 pub(super) fn several(job: &mut Job<'_>) -> Result<()> {
     let window = job.plan.window.max(paced::SHORTEST);
     let Some(bed) = &job.or_skip(CASE, Bed::new(window)) else { return Ok(()) };
-    // The second ones have what the first ones leave.
+    // The second target gets the time that the first one leaves.
     let mut parts = Parts::new(&[1, 1], job.plan.limit);
     for (part, target) in ["none", "memory"].into_iter().enumerate() {
         let case = |processes: usize| {

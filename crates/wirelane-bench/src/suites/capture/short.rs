@@ -2,7 +2,8 @@
 //! tcpdump in turns.
 //!
 //! ```text
-//!   first CPU: a few thousand frames per second ─▶ wl-a ═══ wl-b ─▶ 100 packets ─▶ file in memory     second CPU: capture
+//!   first CPU:   a few thousand frames per second ─▶ wl-a
+//!   second CPU:  wl-b ─▶ capture of 100 packets ─▶ file in memory
 //! ```
 //!
 //! Nearly all of it goes into getting ready and taking down, whatever a packet costs.
@@ -23,10 +24,10 @@ const TCPDUMP: &str = "tcpdump";
 /// Measures both programs.
 ///
 /// # Errors
-/// Our command is missing. What else cannot be measured is skipped with its reason.
+/// The command is missing. Other failures are noted with their reason.
 pub(super) fn short(job: &mut Job<'_>) -> Result<()> {
     let Some(bed) = &PacedBed::or_skip(CASE, job) else { return Ok(()) };
-    // As whom tcpdump runs from then on is left out: both stay who they are.
+    // Both keep their user, so that changing it is no part of the figure.
     let ours = (None, job.own()?.to_owned(), vec!["capture", bed.interface()]);
     let words = vec!["-i", bed.interface(), "-n", "-Z", "root"];
     let theirs = job.find(TCPDUMP).map(|program| (Some(TCPDUMP), program, words));

@@ -49,7 +49,7 @@ pub(super) static PARQUET: Contest = Contest {
 pub(super) const PACKETS: [u64; 2] = [2_000_000, 500_000];
 const FLOWS: u64 = 10_000;
 
-/// Measures how every program makes flows of a capture of so many packets.
+/// Measures how every program makes flows of a capture of `packets` packets.
 pub(super) fn file(contests: &[&'static Contest], packets: u64, job: &mut Job<'_>) -> Result<()> {
     let made = bed::in_memory().and_then(|folder| {
         folder.make()?;

@@ -1,10 +1,10 @@
 //! The suite `flows`: what it takes to make flows of packets.
 //!
 //! ```text
-//!   capture in memory ─▶ wirelane flows, nfpcapd, softflowd, argus ─▶ files      one CPU, in turns
-//!                         wirelane flows, flowprep ─▶ Parquet                      one CPU, in turns
-//!   a million flows   ─▶ wirelane flows ◀─ ten thousand                          one CPU, in turns
-//!   veth              ─▶ wirelane flows, wirelane capture                        highest rate without loss
+//!   capture in memory ─▶ wirelane flows, nfpcapd, softflowd, argus ─▶ files   one CPU, in turns
+//!                        wirelane flows, flowprep ─▶ Parquet                  one CPU, in turns
+//!   a million flows   ─▶ wirelane flows ◀─ ten thousand                       one CPU, in turns
+//!   veth              ─▶ wirelane flows, wirelane capture             highest rate without loss
 //! ```
 
 mod file;

@@ -13,7 +13,7 @@ use crate::suites::bed;
 /// How long a program may take to read a file.
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// Runs a program to its end on one CPU: its CPU time per packet in ns, and what it wrote.
+/// Runs a program to its end on one CPU: its CPU time per packet in ns, and its output.
 pub(super) fn run(mut command: Command, packets: u64, job: &mut Job<'_>) -> Result<(f64, Output)> {
     let last = bed::cpus().last().copied();
     let ended = job.run(&mut command, last.as_slice(), None, LIMIT)?;

@@ -3,7 +3,7 @@
 use super::case::SUITE;
 use crate::params;
 use crate::report::Report;
-use crate::row::{Row, Subject, summary};
+use crate::row::{Row, Subject, median};
 use crate::suites::gso::segment::{self, Form};
 use wirelane::checksum::Vectors;
 use wirelane::frame::Offload;
@@ -59,7 +59,7 @@ pub(super) fn measure() -> Vec<SegmentCost> {
         }
     }
     let figures = kinds.into_iter().filter_map(|kind| {
-        let [_, nanoseconds, _] = summary(&kind.figures)?;
+        let nanoseconds = median(&kind.figures)?;
         Some(SegmentCost { protocol: kind.protocol, form: kind.form.1, nanoseconds })
     });
     figures.collect()

@@ -1,20 +1,27 @@
 //! One trial: two namespaces, a path between them, and a transfer over it.
 //!
 //! ```text
-//!   near namespace                                              far namespace
-//!   sender ─ stack ─ wl-tap ─ forward ─ wl-a ═══ veth ═══ wl-b ─ stack ─ receiver     wirelane, none, stack
-//!   sender ─ stack ───────────────────── wl-a ═══ veth ═══ wl-b ─ stack ─ receiver    kernel
-//!   sender ─ stack ─ wl-tap ─ forward ─ wl-tap-far ─────────────── stack ─ receiver    all of vm-
+//!   wirelane, none, stack:
+//!     sender ─ stack ─ wl-tap ─ forward ─ wl-a ═══ veth ═══ wl-b ─ stack ─ receiver
+//!   kernel:
+//!     sender ─ stack ───────────────────── wl-a ═══ veth ═══ wl-b ─ stack ─ receiver
+//!   all of vm-:
+//!     sender ─ stack ─ wl-tap ─ forward ─ wl-tap-far ─────────────── stack ─ receiver
 //! ```
 //!
-//! | offload | who cuts TCP | who fragments UDP |
-//! |---|---|---|
-//! | `kernel` | nobody: the veth takes frames of up to 64 KB as hardware with TSO does, and Wirelane has no part in it | the kernel's stack |
-//! | `wirelane` | `forward --gso`, behind the TAP device, which takes frames of up to 64 KB | `forward --gso`; the TAP device's MTU is above a datagram |
-//! | `device` | nobody: `packet:IF` leaves frames to the device (`vnet=auto`), and the veth takes them as above | |
-//! | `partial` | the kernel's software, behind the port, where the veth takes no long frames (`vnet=on`) | |
-//! | `none` | the kernel's own GSO, just before the TAP device | the kernel's stack |
-//! | `stack` | TCP itself, which makes every segment on its own, as FreeBSD without TSO and GSO: the 2014 FreeBSD GSO paper's "none" | |
+//! The offload says who cuts TCP, and who fragments UDP:
+//!
+//! * `kernel`: nobody cuts TCP. The veth takes frames of up to 64 KB as hardware with TSO does, and
+//!   Wirelane has no part in it. The kernel's stack fragments UDP.
+//! * `wirelane`: `forward --gso`, behind the TAP device, which takes frames of up to 64 KB, and
+//!   whose MTU is above a datagram.
+//! * `device`: nobody cuts TCP. `packet:IF` leaves frames to the device (`vnet=auto`), and the veth
+//!   takes them as above.
+//! * `partial`: the kernel's software cuts TCP behind the port, where the veth takes no long frames
+//!   (`vnet=on`).
+//! * `none`: the kernel's own GSO cuts TCP just before the TAP device; its stack fragments UDP.
+//! * `stack`: TCP makes every segment itself, as FreeBSD does without TSO and GSO: "none" of the
+//!   2014 FreeBSD GSO paper.
 //!
 //! The cases named `gro-` go the other way. The far end sends packets of the wire's size; who
 //! merges them is the kernel at `wl-a`, without a TAP device, or Wirelane (`forward --gro`), or

@@ -20,7 +20,7 @@ pub(super) const CASES: [&str; 8] =
 /// itself.
 pub(super) const OFFLOADS: [&str; 6] = ["kernel", "device", "partial", "wirelane", "none", "stack"];
 
-/// What to compare.
+/// The cases of a run.
 #[derive(Clone, Debug)]
 pub(super) struct Tables {
     /// Shares of a CPU, in percent.
@@ -35,7 +35,7 @@ pub(super) struct Tables {
     pub(super) iperf: bool,
     /// Connections, or senders of datagrams, at once.
     pub(super) flows: u16,
-    /// The first line of the source's tables once more, with so many.
+    /// The first line of the source's tables once more, with this number of flows.
     pub(super) several: Option<u16>,
 }
 
@@ -152,7 +152,7 @@ pub(super) fn is_repeated(case: &GsoCase) -> bool {
     is_compared && case.protocol == Protocol::Tcp && case.way == Way::Out && case.cpu == WHOLE
 }
 
-/// What is compared next to each other.
+/// All cases, in the order of a round.
 pub(super) fn cases(tables: &Tables) -> Vec<GsoCase> {
     let (tcp, udp) = (Protocol::Tcp, Protocol::Udp);
     let mut cases = Vec::new();
@@ -181,7 +181,8 @@ pub(super) fn cases(tables: &Tables) -> Vec<GsoCase> {
             Way::In => !is_of_tcp,
             Way::Between => !matches!(case.offloading, Offloading::Kernel | Offloading::Partial),
         };
-        // What the source has not is measured with most of a CPU only, unless it was asked for.
+        // Cases that the source does not have are measured with the largest share of a CPU only,
+        // unless the user names cases.
         let is_asked_for = !tables.cases.is_empty() || !tables.offloads.is_empty();
         can_be
             && (tables.port == "packet" || !is_handed_on)

@@ -72,10 +72,12 @@ pub struct GsoSuite {
     #[arg(long, value_name = "PORT", default_value = "packet", value_parser = backend)]
     port: &'static str,
     /// Limit the CPU to this percentage instead; may be given several times
-    #[arg(long = "cpu", value_name = "PERCENT", value_parser = clap::value_parser!(u64).range(5..=100))]
+    #[arg(long = "cpu", value_name = "PERCENT",
+          value_parser = clap::value_parser!(u64).range(5..=100))]
     shares: Vec<u64>,
     /// Connections, or senders of datagrams, at once
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
+    #[arg(long, value_name = "N", default_value_t = 1,
+          value_parser = clap::value_parser!(u16).range(1..=64))]
     flows: u16,
     /// Make sums with these vectors at most, as a CPU does that has no wider ones
     #[arg(long, value_name = "VECTORS", value_parser = Vectors::ALL.map(Vectors::as_str))]
@@ -137,7 +139,7 @@ impl Suite for GsoSuite {
     }
 }
 
-/// Measures all cases of the tables. What cannot be measured is skipped with its reason.
+/// Measures all cases of the tables, and notes failures with their reason.
 fn gso(tables: &Tables, job: &mut Job<'_>) {
     let mut series: Vec<GsoSeries> = cases(tables).into_iter().map(GsoSeries::new).collect();
     if job.or_skip("quota", Quota::new(50)).is_none() {

@@ -24,7 +24,7 @@ pub(super) fn rows(series: &[GsoSeries], port: &'static str, report: &mut Report
     }
 }
 
-/// What iperf3 saw: its rate, and the speed-up that follows.
+/// The rows of iperf3: its rate, and the speed-up that follows.
 fn iperf_rows(one: &GsoSeries, port: &'static str, none: Option<&GsoSeries>) -> Vec<Row> {
     let faster = over(&one.theirs, none.map(|none| none.theirs.as_slice()), faster);
     let rates = one.theirs.iter().map(rate).collect();
@@ -59,7 +59,7 @@ fn cost(sample: &GsoSample, of: Part) -> Option<f64> {
     Some(of(sample.account.as_ref()?) as f64 / sample.bytes as f64)
 }
 
-/// What follows from a sample and another one of the same round.
+/// `of` two samples of the same round, for each round.
 fn over(
     own: &[GsoSample],
     others: Option<&[GsoSample]>,

@@ -52,7 +52,7 @@ const EXAMPLES: [Example; 2] = [
 /// Measures every example in both languages.
 ///
 /// # Errors
-/// Our command is missing. What else cannot be measured is skipped with its reason.
+/// The command is missing. Other failures are noted with their reason.
 pub(super) fn batch(job: &mut Job<'_>) -> Result<()> {
     let own = job.own()?.to_owned();
     let prepared = Folder::new(&std::env::temp_dir()).and_then(|folder| {
@@ -74,7 +74,7 @@ pub(super) fn batch(job: &mut Job<'_>) -> Result<()> {
     job.take(programs.into_iter().map(case).collect())
 }
 
-/// All programs; those in C are compiled into `folder`.
+/// All programs; `folder` is for the compiled C programs.
 fn programs(own: &Path, folder: &Folder) -> Result<Vec<(Example, &'static str, PathBuf)>> {
     let directory = own.parent().unwrap_or(Path::new("."));
     folder.make()?;

@@ -1,4 +1,4 @@
-/* Reads COUNT packets from devices, each with a handle and a thread of its own, and prints how long it took.
+/* Reads COUNT packets from devices, each with its own handle and thread, and prints the time.
  * It begins at SIGUSR1.
  *
  *     cc handles.c -lpcap -pthread -o handles && ./handles COUNT DEVICE...

@@ -1,8 +1,8 @@
 //! The suite `libpcap`: programs that speak libpcap, over Wirelane's library and over the system's.
 //!
-//! * `tcpdump`: CPU time of a packet, over either library ([`tcpdump`]).
-//! * `handles`: two handles on two queues beside one, in a program of 67 lines ([`handles`]).
-//! * `batch`: the examples of the C interface beside the same in Rust ([`batch`]).
+//! * `tcpdump`: CPU time of a packet, over either library.
+//! * `handles`: two handles on two queues beside one, in a program of 67 lines.
+//! * `batch`: the examples of the C interface beside the same in Rust.
 
 mod batch;
 mod compiler;

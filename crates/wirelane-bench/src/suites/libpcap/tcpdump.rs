@@ -19,8 +19,8 @@ use crate::wire::Wired;
 const CASE: &str = "tcpdump";
 /// The system's library, as a peer.
 const STOCK: &str = "libpcap";
-/// What becomes of packets, and how many per second it takes without loss on one CPU of a machine
-/// of today.
+/// The destination of packets, and a rate that tcpdump takes without loss on one CPU of a current
+/// machine.
 const TARGETS: [(&str, u64); 3] = [("none", 300_000), ("memory", 300_000), ("text", 100_000)];
 
 /// Measures both libraries.
@@ -64,7 +64,7 @@ fn command(
         words.splice(0..0, [own.into(), "exec".into(), "--".into()]);
     }
     if target == "text" {
-        // What it prints is as little wanted as what it writes.
+        // The text goes to /dev/null, as the file does.
         words.truncate(words.iter().position(|word| word == "-w").unwrap_or(words.len()));
         let shell = ["sh", "-c", "exec \"$0\" \"$@\" > /dev/null"].map(OsString::from);
         words.splice(0..0, shell);

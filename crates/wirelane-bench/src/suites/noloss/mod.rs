@@ -2,8 +2,8 @@
 //! packets are when it has them (RFC 2544, sections 26.1 and 26.2).
 //!
 //! ```text
-//!   the kernel makes a frame, writes the time into it ─▶ wl-a ═══ wl-b ─▶ ring ─▶ receiver: now - then
-//!   a simulated interface has a packet due            ─────────────────────▶ receiver: now - due
+//!   the kernel writes the time into a frame ─▶ wl-a ═══ wl-b ─▶ ring ─▶ receiver: now - then
+//!   a simulated interface has a packet due  ─────────────────────────▶ receiver: now - due
 //! ```
 //!
 //! Other programs receive from the same cable, on the same CPU, and are searched in the same way;
@@ -43,8 +43,8 @@ use crate::wire::{Wire, Wired};
 
 /// Most trials until one has packets whose latency can be measured.
 const PATIENCE: usize = 10;
-/// How long a search may take: then what has passed until then is the figure. One of another
-/// program is usually over in half a minute, as every step starts and ends the program.
+/// The longest time of a search; the figure is then the best rate so far. The search of another
+/// program usually takes half a minute, because every step starts and ends the program.
 const LONGEST_SEARCH: Duration = Duration::from_secs(60);
 
 /// Find the highest rate that each receiver takes without losing a packet, and the latency at that
@@ -59,7 +59,8 @@ const LONGEST_SEARCH: Duration = Duration::from_secs(60);
 #[derive(Args, Clone, Debug)]
 pub struct NolossSuite {
     /// Packet size without frame check sequence, 64 to 3000 bytes; may be given several times
-    #[arg(long = "size", value_name = "BYTES", value_parser = clap::value_parser!(u32).range(64..=3000))]
+    #[arg(long = "size", value_name = "BYTES",
+          value_parser = clap::value_parser!(u32).range(64..=3000))]
     sizes: Vec<u32>,
     /// Length of a trial [default: 500ms; with --quick 30ms]
     #[arg(long, value_name = "TIME", value_parser = args::duration)]
@@ -87,15 +88,15 @@ impl Suite for NolossSuite {
     }
 }
 
-/// What to search for, and how thoroughly.
+/// The sizes and the precision of a search.
 #[derive(Clone, Debug)]
 pub struct Sought {
     /// Bytes of the packets, without frame check sequence.
     pub sizes: Vec<usize>,
     /// Relative precision of the rate.
     pub resolution: f64,
-    /// With so many of the sizes, the first ones, other programs are searched, too. Every step of a
-    /// search starts them.
+    /// The number of sizes, the first ones, with which other programs are searched, too. Every step
+    /// of a search starts them.
     pub sizes_of_others: usize,
 }
 
@@ -120,7 +121,7 @@ const RECEIVERS: [(&str, Option<&str>); 4] = [
     ("packet", Some("packet:wl-b")),
 ];
 
-/// Searches for what is sought.
+/// Searches the highest rate of every receiver.
 ///
 /// # Errors
 /// The port of the user's, `wired`, cannot be measured. Otherwise what cannot be measured is
@@ -136,7 +137,7 @@ pub fn noloss(sought: &Sought, wired: Option<&Wired>, job: &mut Job<'_>) -> Resu
             let title = format!("{}, {size} bytes", one.label);
             let case = Case::new("rx", Params::default(), title, measure);
             let case = case.of(one.other.map(|other| other.name)).skipped_as(one.label);
-            cases.push(case.required(wired.is_some()));
+            cases.push(case.required(wired.is_some()).once());
         }
     }
     job.take(cases)
@@ -243,8 +244,8 @@ impl<'a> Bed<'a> {
             _ => Box::new(Simulated::new(size, &self.placement)),
         };
         let bound = path.bound(window)?;
-        // The path makes as many trials as a rate has to pass: they count as one here. What all
-        // that can be sent showed is the first step, if it lost packets.
+        // The path makes all trials that a rate has to pass; they count as one here. If the trial
+        // at the sender's highest rate lost packets, it is the first step.
         let (most, first, width) = (bound.rate, bound.failed, resolution);
         let patience = LONGEST_SEARCH;
         let search = Bisection { most, first, width, duration: window, patience };

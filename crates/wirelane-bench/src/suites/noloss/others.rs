@@ -66,7 +66,7 @@ impl Other {
     /// Receives packets of `size` bytes from `interface` and drops them, on this CPU.
     fn command(&self, interface: &str, size: usize, cpu: u32) -> Result<Command> {
         match self.program() {
-            // Where ours is does not matter to them.
+            // These programs do not need the path of the command.
             Some(program) => program.command(FilePath::new(""), interface, None),
             None => testpmd::command(Task::Rxdrop, interface, size, cpu)
                 .ok_or_else(|| Error::failed(self.name, "is missing")),
@@ -117,7 +117,7 @@ impl Program<'_> {
         self.other.command(self.far.interface(), self.size, self.cpu)
     }
 
-    /// Starts it, sends so often, and ends it.
+    /// Starts it, sends `trials` times, and ends it.
     fn run(&self, rate: Option<f64>, window: Duration, trials: usize) -> Result<Trial> {
         let mut running = Running::start(&mut self.command()?, &[self.cpu], Some(self.far))?;
         let is_ready = |running: &Running| self.other.is_ready(running, self.far);

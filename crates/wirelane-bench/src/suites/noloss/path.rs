@@ -64,10 +64,10 @@ pub(super) struct Bound {
 
 /// A sender and a receiver.
 pub(super) trait Path {
-    /// What the sender can send, and what became of it.
+    /// The highest rate of the sender, and its losses.
     fn bound(&mut self, window: Duration) -> Result<Bound>;
 
-    /// What [`TRIALS`] at `rate` show, one after the other.
+    /// The result of [`TRIALS`] at `rate`, one after the other.
     fn trials(&mut self, rate: f64, window: Duration, stop: &AtomicBool) -> Result<Shot>;
 
     /// Receives at `rate`, and puts ages into this histogram; nothing where there are none. False

@@ -12,7 +12,7 @@ use super::rte_ring::{self, RingFigure};
 use crate::machine::Machine;
 use crate::params;
 use crate::report::Report;
-use crate::row::{Row, Subject, summary};
+use crate::row::{Row, Subject, median};
 
 const SUITE: &str = "qdisc";
 const PEER: &str = "rte_ring";
@@ -223,7 +223,7 @@ fn is_alike(one: f64, other: f64) -> bool {
 fn by_round(values: &[(u32, f64)]) -> Vec<f64> {
     let of_round = |of: &[(u32, f64)]| {
         let values: Vec<_> = of.iter().map(|(_, value)| *value).collect();
-        summary(&values).map(|[_, median, _]| median)
+        median(&values)
     };
     values.chunk_by(|(round, _), (next, _)| round == next).filter_map(of_round).collect()
 }

@@ -1,7 +1,8 @@
 //! Where recorders are measured: a directory, a cable, CPUs, and one run of a program.
 //!
 //! ```text
-//!   first CPU: sender ─▶ wl-a ═══ wl-b ─▶ ring of the recorder     all other CPUs: recorder ─▶ directory
+//!   first CPU:       sender ─▶ wl-a ═══ wl-b ─▶ ring of the recorder
+//!   all other CPUs:  recorder ─▶ directory
 //! ```
 
 use std::cell::OnceCell;
@@ -166,8 +167,8 @@ impl<'a> Cable<'a> {
     }
 
     /// Records what is sent: packets of this shape, `rate` a second, or with `None` all that can be
-    /// sent, for a time to warm up and one that counts. What comes from outside is recorded for
-    /// that time, of which all counts.
+    /// sent, for a time to warm up and one that counts. Packets from outside are recorded
+    /// for that time, and all count.
     pub(super) fn trial(
         &self,
         recorder: &Recorder,
@@ -238,8 +239,8 @@ impl<'a> Cable<'a> {
         })
     }
 
-    /// Ends a program that has recorded for so long. An index may take it much longer than the
-    /// packets. Some versions of it hang when they have lost one.
+    /// Ends a program that has recorded for `time`. The index of stenotype may take much longer
+    /// than the packets, and some versions of it hang after a loss.
     fn end(&self, mut running: Running, recorder: &Recorder, time: Duration) -> Result<Output> {
         running.ask_to_end();
         if !recorder.ends_with_a_packet {

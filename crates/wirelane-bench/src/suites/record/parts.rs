@@ -90,7 +90,7 @@ fn bytes(pieces: &[Piece]) -> f64 {
 }
 
 /// Nanoseconds of a packet, the share of a core for every Gbit/s, and the length of the index as a
-/// share of what it is of.
+/// share of the packets' length.
 fn index(pieces: &[Piece]) -> Sample {
     let begin = clock::thread_cpu_ns();
     let mut index = IndexBuilder::new(1);

@@ -62,7 +62,7 @@ struct Recordings<'a> {
     packets: u64,
 }
 
-/// Bytes in the directory, and what ours took for them.
+/// Bytes in the directory, and the times of `wirelane record`.
 struct Written {
     bytes: u64,
     elapsed: Duration,
@@ -73,7 +73,7 @@ impl Recordings<'_> {
     /// Another one first in every other round.
     fn measure(&self, job: &mut Job<'_>) -> Result<Sample> {
         let plain = self.packets as f64 * self.mean;
-        // What is compressed has no yardstick: zeroes are as long as what is written.
+        // Compressed packets have no yardstick: `dd` writes all of its zeroes.
         let has_yardstick = self.compress.is_none();
         let mut rate = None;
         if has_yardstick && job.round.is_multiple_of(2) {
@@ -114,7 +114,7 @@ impl Recordings<'_> {
         })
     }
 
-    /// Bytes per second of the other program, which writes so many; `None` if it is not installed.
+    /// Bytes per second of the other program, which writes `bytes`; `None` if it is not installed.
     fn theirs(&self, bytes: u64, job: &mut Job<'_>) -> Result<Option<f64>> {
         self.bed.in_folder(|folder| {
             let file = folder.join("zeroes");

@@ -61,7 +61,7 @@ fn search(
         Shot { duration, sent, lost, rate }
     };
     let all = trial(None)?;
-    // What all that can be sent showed is the first step.
+    // The trial at the sender's highest rate is the first step.
     let (most, first, width, patience) = (all.rate(), Some(shot(all)), RESOLUTION, LONGEST_SEARCH);
     let search = Bisection { most, first, width, duration, patience };
     let found = search.run(|rate| trial(Some(rate)).map(shot))?;

@@ -70,7 +70,7 @@ fn even_seed() -> Result<u64> {
     Err(Error::failed(CASE, "no seed spreads the flows evenly over two queues"))
 }
 
-/// What is captured, and where it is written.
+/// The packets, and the place to write them to.
 struct Condition<'a> {
     cpus: [u32; 2],
     /// How long one queue takes, about.
@@ -114,7 +114,8 @@ impl Condition<'_> {
         Ok(self.figures(rates, Some(controls)))
     }
 
-    /// From packets per second of ours, and bits per second of `dd`, with one queue and with two.
+    /// The figures of packets per second of the command, and of bits per second of `dd`, with one
+    /// queue and with two.
     fn figures(&self, rates: [f64; 2], controls: Option<[f64; 2]>) -> Vec<Figure> {
         let mut figures = Vec::new();
         for (queues, rate) in (1..).zip(rates) {

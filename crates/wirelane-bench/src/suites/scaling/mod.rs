@@ -143,7 +143,7 @@ fn scaling(wanted: Wanted, port: Option<&Spec>, job: &mut Job<'_>) -> Result<()>
     for curve in &curves {
         let of_curve = measured.iter().filter(|row| row.params.has(("port", curve.name)));
         let of_curve: Vec<_> = of_curve.collect();
-        // In which mode it receives, and, of a port of the user's, where, and who sends to it.
+        // The mode, and for a port of the user its interface and its sender.
         let first = of_curve.iter().find(|row| row.metric == "packets_per_s");
         let names = ["port", "mode", "interface", "load"];
         let is_told = |(name, _): &&(&str, Param)| names.contains(name);

@@ -2,7 +2,8 @@
 //! rates and times.
 //!
 //! ```text
-//!   first CPU: wirelane send │ tcpreplay │ trafgen │ … ─▶ wl-a ═══ wl-b: a program that drops, and counts or notes times
+//!   first CPU: wirelane send │ tcpreplay │ trafgen │ … ─▶ wl-a ═══ wl-b: an XDP program that
+//!                                                     drops, and counts or notes times
 //! ```
 //!
 //! All are processes on the same CPU. What arrives at the far end counts, for all alike: the
@@ -92,10 +93,10 @@ pub enum SendCase {
     Drift,
 }
 
-/// What to send.
+/// The cases of a run.
 #[derive(Clone, Debug)]
 pub struct Wanted {
-    /// What is measured.
+    /// The cases.
     pub cases: Vec<SendCase>,
     /// Bytes of the packets, without frame check sequence.
     pub sizes: Vec<usize>,
@@ -136,11 +137,11 @@ impl Suite for SendSuite {
     }
 }
 
-/// Measures what is wanted.
+/// Measures all wanted cases.
 ///
 /// # Errors
-/// There is not enough memory for what is sent out of the interfaces that were `named`. Otherwise
-/// what cannot be measured is skipped with its reason.
+/// There is not enough memory for the packets, and the user `named` interfaces. Other failures are
+/// noted with their reason.
 pub fn send(wanted: &Wanted, named: Option<Named>, job: &mut Job<'_>) -> Result<()> {
     let begin = Instant::now();
     let is_named = named.is_some();
@@ -235,7 +236,7 @@ fn cases<'a>(wanted: &Wanted, bed: &'a Bed, job: &mut Job<'_>) -> Vec<Case<'a>> 
     cases
 }
 
-/// The others that can send packets of this size, of those that are wanted.
+/// The wanted programs that can send packets of this size.
 fn able(
     bed: &Bed,
     size: usize,

@@ -1,4 +1,4 @@
-//! The ports of a run, where they are, and who sends to them.
+//! The ports of a run, their place, and their senders.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -21,16 +21,16 @@ use crate::suites::bed;
 use crate::suites::senders::{self, Seat};
 use crate::task::Task;
 
-/// What is measured.
+/// The cases of a run.
 #[derive(Clone, Debug, Default)]
 pub(in crate::suites) struct Wanted {
-    /// The ports. With none: `sim:`, and as root every kind of port in a lab of its own.
+    /// The ports. With none: `sim:`, and as root every kind of port in a lab.
     pub(in crate::suites) ports: Vec<Spec>,
-    /// What to do on each of them.
+    /// The tasks on each of them.
     pub(in crate::suites) tasks: Vec<Task>,
-    /// Forwarding from a port that is named sends by this one, and not back.
+    /// Forwarding from a named port sends by this one instead of back.
     pub(in crate::suites) to: Option<Spec>,
-    /// Who sends to the ports that are named; nobody here if `None`.
+    /// The sender to the named ports; `None` if packets come from outside.
     pub(in crate::suites) load: Option<Arc<Site>>,
     /// Where the sockets among the ports that are named are, if not here: each of their queues has
     /// a sender for itself, and shares a CPU with it.
@@ -41,7 +41,7 @@ pub(in crate::suites) struct Wanted {
     pub(in crate::suites) xdp_redirect: bool,
     /// Bytes of the packets, without frame check sequence.
     pub(in crate::suites) sizes: Vec<usize>,
-    /// The ports named may take all packets away from the host; those in the lab always do.
+    /// The named ports may take all packets away from the host; ports in the lab always do.
     pub(in crate::suites) take_all: bool,
     /// Packets per second that are sent to the ports in the lab; as fast as possible if `None`.
     pub(in crate::suites) rate: Option<u64>,
@@ -49,15 +49,14 @@ pub(in crate::suites) struct Wanted {
     pub(in crate::suites) paced: Vec<u64>,
     /// In the lab, run other programs as well.
     pub(in crate::suites) peers: bool,
-    /// CPUs of the queues, in turn. Otherwise all that the load leaves.
+    /// CPUs of the queues, in turn. Otherwise all but the CPU of the sender.
     pub(in crate::suites) placement: Option<Placement>,
 }
 
-/// Measures what is wanted.
+/// Measures all wanted cases.
 ///
 /// # Errors
-/// A port that was named cannot be opened or fails. In a lab of our own that is a reason to skip
-/// it.
+/// A named port cannot be opened or fails. In the lab that is a reason to skip it.
 pub(in crate::suites) fn sockets(wanted: &Wanted, job: &mut Job<'_>) -> Result<()> {
     check(wanted)?;
     let bed = &Bed::new(wanted, job)?;
@@ -71,7 +70,7 @@ pub(in crate::suites) fn sockets(wanted: &Wanted, job: &mut Job<'_>) -> Result<(
             Ok(rows::sample(&one, &nature, &sample))
         };
         let case = Case::new(name, Params::default(), title, measure).of(peer);
-        case.skipped_as(label).required(is_required)
+        case.skipped_as(label).required(is_required).once()
     };
     let cases = bed.all(wanted)?.into_iter().map(case).collect();
     let first = job.report.rows.len();
@@ -167,7 +166,7 @@ impl Bed {
         Ok(all)
     }
 
-    /// What the other program does, and what is measured only for comparison with it.
+    /// The cases of the other program, and the cases for comparison with it.
     fn beside_peers(&self, wanted: &Wanted) -> Result<Vec<Measured>> {
         let peer = |task, over, label, in_lab| {
             Measured::new(Subject::Peer(task, over), label, PEER_SIZE, in_lab)
@@ -205,7 +204,7 @@ impl Bed {
             _ => Vec::new(),
         };
         let (by, own) = match seats.is_empty() {
-            // Who sends has a CPU for itself.
+            // The sender has a CPU for itself.
             true if near.is_some() => (By::One(pace), self.queues.clone()),
             true => (By::One(pace), self.all.clone()),
             false => {

@@ -212,7 +212,7 @@ impl Station {
     }
 }
 
-/// What all threads of a crew returned, when they have ended.
+/// Waits for all threads of a crew; their results.
 pub(in crate::suites) fn join<T: Send + 'static>(crew: &mut Crew<Result<T>>) -> Result<Vec<T>> {
     let (mut results, mut errors) = (Vec::new(), Vec::new());
     crew.join(&mut results, &mut errors);

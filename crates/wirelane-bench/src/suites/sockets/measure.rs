@@ -72,8 +72,8 @@ impl Trial<'_> {
         self.count(mode, || drops.packets())
     }
 
-    /// What comes back counts. A veth takes what an XDP program redirects only if its other end has
-    /// a NAPI.
+    /// Counts the returned packets. A veth takes redirected packets only if its other end has a
+    /// NAPI.
     fn run_redirect(&self, mode: XdpMode, site: &Site) -> Result<(Nature, PortSample)> {
         let Some(load) = &self.load else {
             return Err(Error::failed("XDP program that redirects", "nothing is sent to it"));
@@ -85,7 +85,7 @@ impl Trial<'_> {
         counted
     }
 
-    /// What a program in the kernel does with what is sent, by what `packets` counts.
+    /// Measures a program in the kernel by the counter `packets`.
     fn count(
         &self,
         mode: XdpMode,

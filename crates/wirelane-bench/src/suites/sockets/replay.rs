@@ -1,7 +1,7 @@
 //! Sends a file: our command and tcpreplay as processes.
 //!
 //! ```text
-//!   first CPU: file in memory ─▶ wirelane forward │ tcpreplay ─▶ wl-a ═══ wl-b: XDP_DROP, which counts
+//!   first CPU: file in memory ─▶ wirelane forward │ tcpreplay ─▶ wl-a ═══ wl-b: drops, counts
 //! ```
 //!
 //! What arrives at the other end counts, for both alike: packets by the time from the first one to

@@ -20,7 +20,7 @@ const BATCHES: [&str; super::loops::SIZES] = [
     "batch_64_share",
 ];
 
-/// What was measured once.
+/// The figures of a measurement.
 pub(super) fn sample(one: &Measured, nature: &Nature, sample: &PortSample) -> Sample {
     let Nature { backend, mode, queues, interface, load, to } = nature.clone();
     let case = one.case();
@@ -64,7 +64,7 @@ pub(super) fn sample(one: &Measured, nature: &Nature, sample: &PortSample) -> Sa
     Sample { figures, params: Some(params) }
 }
 
-/// All rows, without what says nothing, and with what follows from two of them.
+/// Removes rows without information, and adds rows that follow from two others.
 pub(super) fn finished(mut rows: Vec<Row>) -> Vec<Row> {
     rows.retain(|row| {
         // Reasons for which nothing was lost are left out.
