@@ -48,7 +48,7 @@ pub(super) struct Assembly {
     pub(super) gauges: Vec<PoolGauge>,
     pub(super) endless: bool,
     /// What leaves this port by a cable.
-    pub(super) strands: Vec<Arc<Tally>>,
+    pub(super) paths: Vec<Arc<Tally>>,
 }
 
 /// Opens the port that `spec` names.
@@ -129,7 +129,7 @@ impl Assembly {
         };
         let switch = Arc::new(Switch::new(spec.to_string(), queues, options.mask.clone())?);
         let (rx, tx) = (Vec::new(), Vec::new());
-        Ok(Self { info, switch, rx, tx, gauges: Vec::new(), endless: true, strands: Vec::new() })
+        Ok(Self { info, switch, rx, tx, gauges: Vec::new(), endless: true, paths: Vec::new() })
     }
 
     /// A pool whose frames this port counts.
@@ -140,11 +140,11 @@ impl Assembly {
     }
 
     pub(super) fn finish(self) -> Port {
-        let Self { info, switch, rx, tx, gauges, endless, strands } = self;
+        let Self { info, switch, rx, tx, gauges, endless, paths } = self;
         let accounting = Accounting::new(move || {
             let mut sum = FrameCounts::of(&gauges);
             // Frames of other ports that were sent by this one are on the way as well.
-            let in_flight: u64 = strands.iter().map(|strand| strand.in_flight()).sum();
+            let in_flight: u64 = paths.iter().map(|path| path.in_flight()).sum();
             sum.tx = in_flight.min(sum.held());
             sum
         });

@@ -64,7 +64,7 @@ struct Plug<'a> {
     frames: u32,
     ring: usize,
     options: &'a OpenOptions,
-    /// The incoming strands of each queue.
+    /// The incoming paths of each queue.
     incoming: Vec<Vec<Incoming>>,
 }
 
@@ -97,11 +97,11 @@ impl<'a> Plug<'a> {
     fn join(&mut self, far: &mut Plug<'_>) -> Result<()> {
         for queue in 0..self.queues {
             let pool = self.sim.pool(transmit_config(Some(self.frames), 0))?;
-            let outgoing = far.incoming.iter_mut().map(|strands| {
+            let outgoing = far.incoming.iter_mut().map(|paths| {
                 let (sender, receiver) = ring::channel(far.ring);
                 let tally = Arc::new(Tally::default());
-                self.sim.strands.push(Arc::clone(&tally));
-                strands.push(Incoming { receiver, tally: Arc::clone(&tally) });
+                self.sim.paths.push(Arc::clone(&tally));
+                paths.push(Incoming { receiver, tally: Arc::clone(&tally) });
                 Outgoing { sender, tally, staged: Batch::default() }
             });
             let outgoing = outgoing.collect();
@@ -150,7 +150,7 @@ struct Incoming {
 /// The transmitting end of one queue.
 struct Transmitter {
     pool: Pool,
-    /// One strand per queue of the far port.
+    /// One path per queue of the far port.
     outgoing: Vec<Outgoing>,
     /// The far port's choice of the queue.
     rss: Rss,
@@ -217,9 +217,9 @@ impl Transmit for Transmitter {
 
 /// The receiving end of one queue.
 struct CableReceiver {
-    /// One strand per queue of the far port.
+    /// One path per queue of the far port.
     incoming: Vec<Incoming>,
-    /// The strand that is served first, in turn.
+    /// The path that is served first, in turn.
     first: usize,
     switch: Arc<Switch>,
     counters: Arc<RxCounters>,
@@ -245,9 +245,9 @@ impl Receive for CableReceiver {
         let is_selected = self.switch.selects(Class::Rx, self.counters.number);
         let first = batch.len();
         let mut lost = 0;
-        let strands = self.incoming.len();
-        for i in 0..strands {
-            let incoming = &mut self.incoming[(self.first + i) % strands];
+        let paths = self.incoming.len();
+        for i in 0..paths {
+            let incoming = &mut self.incoming[(self.first + i) % paths];
             let room = batch.room();
             let n = incoming.receiver.receive(batch.as_vec(), room);
             incoming.tally.received.add(n as u64);
@@ -256,7 +256,7 @@ impl Receive for CableReceiver {
                 batch.as_vec().truncate(first);
             }
         }
-        self.first = (self.first + 1) % strands.max(1);
+        self.first = (self.first + 1) % paths.max(1);
         self.counters.ring_full.set(lost);
         for frame in &mut batch[first..] {
             frame.stamp(self.watermark, self.counters.number, Class::Rx);

@@ -2,7 +2,7 @@
 
 use crate::sync::{CachePadded, Counter};
 
-/// What is counted of one strand: `sent` and `lost` by its sender, `received` by its receiver.
+/// What is counted of one path: `sent` and `lost` by its sender, `received` by its receiver.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
     pub(super) sent: CachePadded<Counter>,
