@@ -1,14 +1,14 @@
 //! A bounded ring with bulk operations, for one or many producers and one or many consumers.
 #![allow(unsafe_code)]
 
-use std::cell::Cell;
 use std::fmt;
 use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
 
+use super::handle::{Handle, Shared};
 use super::side::{Claim, Indices, Multi, Side, View};
 use super::slots::Slots;
-use super::stats::{End, Entry, HandleStats, Registry};
+use super::stats::{End, HandleStats, Registry};
 use crate::sync::{Arc, CachePadded, Mutex, Ordering};
 
 /// A view of a ring: its fill level, and the counters of its handles.
@@ -70,23 +70,6 @@ pub struct Reservation<'a, T, P: Side, C: Side> {
     enqueuer: &'a mut Enqueuer<T, P, C>,
     claim: Claim,
     written: u64,
-}
-
-/// The state that all handles share.
-struct Shared<T> {
-    producers: CachePadded<Indices>,
-    consumers: CachePadded<Indices>,
-    slots: CachePadded<Slots<T>>,
-    holes: Mutex<Vec<Claim>>,
-    registry: Registry,
-}
-
-/// The common part of both kinds of handle.
-struct Handle<T> {
-    shared: Arc<Shared<T>>,
-    entry: std::sync::Arc<Entry>,
-    view: View,
-    not_sync: PhantomData<Cell<()>>,
 }
 
 impl<T: Send, P: Side, C: Side> Ring<T, P, C> {
@@ -441,13 +424,6 @@ impl<T, P: Side, C: Side> Drop for Reservation<'_, T, P, C> {
     }
 }
 
-impl<T> Handle<T> {
-    fn new(shared: &Arc<Shared<T>>, end: End, view: View) -> Self {
-        let entry = shared.registry.add(end);
-        Self { shared: Arc::clone(shared), entry, view, not_sync: PhantomData }
-    }
-}
-
 impl<T, C: Side> Clone for Enqueuer<T, Multi, C> {
     fn clone(&self) -> Self {
         let Handle { shared, view, .. } = &self.handle;
@@ -465,52 +441,6 @@ impl<T, P: Side> Clone for Dequeuer<T, P, Multi> {
 impl<T, P: Side, C: Side> Clone for Ring<T, P, C> {
     fn clone(&self) -> Self {
         Self { shared: Arc::clone(&self.shared), sides: PhantomData }
-    }
-}
-
-impl<T> Shared<T> {
-    #[inline]
-    fn len(&self) -> usize {
-        // Consumers first, so that the difference is never negative. It may be too large by
-        // elements that passed in between.
-        let from = self.consumers.published(Ordering::Acquire);
-        let to = self.producers.published(Ordering::Acquire);
-        to.wrapping_sub(from).min(self.slots.size()) as usize
-    }
-
-    /// Records a claimed range that will never be written. Call it before publishing the range.
-    fn add_hole(&self, hole: Claim) {
-        let mut holes = self.holes.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        holes.push(hole);
-        self.producers.holes.store(holes.len() as u64, Ordering::Relaxed);
-    }
-
-    /// The written parts of a consumer's claim, in order. Removes its holes.
-    #[cold]
-    fn filled(&self, claim: Claim) -> Vec<Claim> {
-        let mut holes = self.holes.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        let mut filled = vec![claim];
-        let mut left = Vec::with_capacity(holes.len());
-        for hole in holes.iter() {
-            left.extend(hole.without(claim));
-            filled = filled.iter().flat_map(|run| run.without(*hole)).collect();
-        }
-        *holes = left;
-        self.producers.holes.store(holes.len() as u64, Ordering::Relaxed);
-        filled
-    }
-}
-
-impl<T> Drop for Shared<T> {
-    fn drop(&mut self) {
-        let start = self.consumers.published(Ordering::Relaxed);
-        let count = self.producers.published(Ordering::Relaxed).wrapping_sub(start);
-        for run in self.filled(Claim { start, count }) {
-            for i in 0..run.count {
-                // SAFETY: all handles are gone; published slots outside holes contain elements.
-                drop(unsafe { self.slots.read(run.start.wrapping_add(i)) });
-            }
-        }
     }
 }
 

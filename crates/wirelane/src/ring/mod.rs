@@ -49,6 +49,7 @@
 mod bounded;
 mod channel;
 pub(crate) mod cursor;
+mod handle;
 mod side;
 mod slots;
 mod stats;
