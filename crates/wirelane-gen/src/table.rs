@@ -55,307 +55,177 @@ pub fn describe(field: &Field) -> String {
     text
 }
 
-/// All protocols, from the outside in.
-pub const PROTOCOLS: &[Protocol] = &[
-    Protocol {
-        id: Id::Eth,
-        name: "eth",
-        about: "Ethernet",
-        length: 14,
-        fields: &[
-            at("dst", 0, 48, Mac, Value(MAC_B)),
-            at("src", 48, 48, Mac, Value(MAC_A)),
-            at("type", 96, 16, ETHERTYPES, Next(0x88b5)),
-        ],
-    },
-    Protocol {
-        id: Id::Vlan,
-        name: "vlan",
-        about: "VLAN tag (802.1Q); the outer one of two is a service tag (802.1ad)",
-        length: 4,
-        fields: &[
-            at("priority", 0, 3, Number, Value(0)),
-            at("dei", 3, 1, Number, Value(0)),
-            at("id", 4, 12, Number, Value(1)),
-            at("type", 16, 16, ETHERTYPES, Next(0x88b5)),
-        ],
-    },
-    Protocol {
-        id: Id::Mpls,
-        name: "mpls",
-        about: "MPLS label; several are a stack",
-        length: 4,
-        fields: &[
-            at("label", 0, 20, Number, Value(16)),
-            at("tc", 20, 3, Number, Value(0)),
-            at("bottom", 23, 1, Number, Next(1)),
-            at("ttl", 24, 8, Number, Value(64)),
-        ],
-    },
-    Protocol {
-        id: Id::Arp,
-        name: "arp",
-        about: "ARP for IPv4 over Ethernet",
-        length: 28,
-        fields: &[
-            at("hardware", 0, 16, Number, Value(1)),
-            at("protocol", 16, 16, ETHERTYPES, Value(0x0800)),
-            at("hardware-length", 32, 8, Number, Value(6)),
-            at("protocol-length", 40, 8, Number, Value(4)),
-            at("op", 48, 16, Names(&[("request", 1), ("reply", 2)]), Value(1)),
-            at("sender-mac", 64, 48, Mac, Value(MAC_A)),
-            at("sender-ip", 112, 32, Ipv4, Value(IPV4_A)),
-            at("target-mac", 144, 48, Mac, Value(0)),
-            at("target-ip", 192, 32, Ipv4, Value(IPV4_B)),
-        ],
-    },
-    Protocol {
-        id: Id::Ipv4,
-        name: "ipv4",
-        about: "IPv4",
-        length: 20,
-        fields: &[
-            at("version", 0, 4, Number, Value(4)),
-            at("ihl", 4, 4, Number, HeaderLength),
-            at("dscp", 8, 6, Number, Value(0)),
-            at("ecn", 14, 2, Number, Value(0)),
-            at("length", 16, 16, Number, Length),
-            at("id", 32, 16, Number, Value(0)),
-            at("reserved", 48, 1, Number, Value(0)),
-            at("df", 49, 1, Number, Value(1)),
-            at("mf", 50, 1, Number, Value(0)),
-            at("offset", 51, 13, Number, Value(0)),
-            at("ttl", 64, 8, Number, Value(64)),
-            at("protocol", 72, 8, PROTOCOL_NUMBERS, Next(253)),
-            at("checksum", 80, 16, Number, Checksum),
-            at("src", 96, 32, Ipv4, Value(IPV4_A)),
-            at("dst", 128, 32, Ipv4, Value(IPV4_B)),
-            optional("options", 0, Hex),
-        ],
-    },
-    Protocol {
-        id: Id::Ipv6,
-        name: "ipv6",
-        about: "IPv6",
-        length: 40,
-        fields: &[
-            at("version", 0, 4, Number, Value(6)),
-            at("dscp", 4, 6, Number, Value(0)),
-            at("ecn", 10, 2, Number, Value(0)),
-            at("label", 12, 20, Number, Value(0)),
-            at("length", 32, 16, Number, Length),
-            at("next", 48, 8, PROTOCOL_NUMBERS, Next(253)),
-            at("hop-limit", 56, 8, Number, Next(64)),
-            at("src", 64, 128, Ipv6, Value(IPV6_A)),
-            at("dst", 192, 128, Ipv6, Value(IPV6_B)),
-        ],
-    },
-    Protocol {
-        id: Id::HopByHop,
-        name: "hopopts",
-        about: "IPv6 hop-by-hop options",
-        length: 2,
-        fields: OPTIONS_HEADER,
-    },
-    Protocol {
-        id: Id::Destination,
-        name: "dstopts",
-        about: "IPv6 destination options",
-        length: 2,
-        fields: OPTIONS_HEADER,
-    },
-    Protocol {
-        id: Id::Routing,
-        name: "routing",
-        about: "IPv6 routing header; checksums count with the destination of the IPv6 header",
-        length: 4,
-        fields: &[
-            at("next", 0, 8, PROTOCOL_NUMBERS, Next(253)),
-            at("length", 8, 8, Number, HeaderLength),
-            at("type", 16, 8, Number, Value(253)),
-            at("left", 24, 8, Number, Value(0)),
-            optional("data", 0, Hex),
-        ],
-    },
-    Protocol {
-        id: Id::Fragment,
-        name: "fragment",
-        about: "IPv6 fragment header",
-        length: 8,
-        fields: &[
-            at("next", 0, 8, PROTOCOL_NUMBERS, Next(253)),
-            at("reserved", 8, 8, Number, Value(0)),
-            at("offset", 16, 13, Number, Value(0)),
-            at("more", 31, 1, Number, Value(0)),
-            at("id", 32, 32, Number, Value(1)),
-        ],
-    },
-    Protocol {
-        id: Id::Udp,
-        name: "udp",
-        about: "UDP; below VXLAN and Geneve over IPv4 it has no checksum unless you set auto",
-        length: 8,
-        fields: &[
-            at("src", 0, 16, Number, Value(49152)),
-            at("dst", 16, 16, Number, Next(9)),
-            at("length", 32, 16, Number, Length),
-            at("checksum", 48, 16, Number, Checksum),
-        ],
-    },
-    Protocol {
-        id: Id::Tcp,
-        name: "tcp",
-        about: "TCP",
-        length: 20,
-        fields: &[
-            at("src", 0, 16, Number, Value(49152)),
-            at("dst", 16, 16, Number, Value(9)),
-            at("seq", 32, 32, Number, Value(1)),
-            at("ack", 64, 32, Number, Value(1)),
-            at("data-offset", 96, 4, Number, HeaderLength),
-            at("reserved", 100, 3, Number, Value(0)),
-            at("flags", 103, 9, Flags(&TCP_FLAGS), Value(0x10)),
-            at("window", 112, 16, Number, Value(65535)),
-            at("checksum", 128, 16, Number, Checksum),
-            at("urgent", 144, 16, Number, Value(0)),
-            optional("mss", 16, Number),
-            optional("sack", 1, Number),
-            optional("tsval", 32, Number),
-            optional("tsecr", 32, Number),
-            optional("wscale", 8, Number),
-            optional("options", 0, Hex),
-        ],
-    },
-    Protocol {
-        id: Id::Icmp,
-        name: "icmp",
-        about: "ICMP; id and seq are those of an echo",
-        length: 8,
-        fields: &[
-            at(
-                "type",
-                0,
-                8,
-                Names(&[("echo", 8), ("reply", 0), ("unreachable", 3), ("exceeded", 11)]),
-                Value(8),
-            ),
-            at("code", 8, 8, Number, Value(0)),
-            at("checksum", 16, 16, Number, Checksum),
-            at("id", 32, 16, Number, Value(1)),
-            at("seq", 48, 16, Number, Value(1)),
-        ],
-    },
-    Protocol {
-        id: Id::Icmpv6,
-        name: "icmpv6",
-        about: "ICMPv6; id and seq are those of an echo",
-        length: 8,
-        fields: &[
-            at(
-                "type",
-                0,
-                8,
-                Names(&[("echo", 128), ("reply", 129), ("unreachable", 1), ("exceeded", 3)]),
-                Value(128),
-            ),
-            at("code", 8, 8, Number, Value(0)),
-            at("checksum", 16, 16, Number, Checksum),
-            at("id", 32, 16, Number, Value(1)),
-            at("seq", 48, 16, Number, Value(1)),
-        ],
-    },
-    Protocol {
-        id: Id::Solicitation,
-        name: "ns",
-        about: "IPv6 neighbour solicitation",
-        length: 32,
-        fields: &[
-            at("type", 0, 8, Number, Value(135)),
-            at("code", 8, 8, Number, Value(0)),
-            at("checksum", 16, 16, Number, Checksum),
-            at("target", 64, 128, Ipv6, Value(IPV6_B)),
-            at("option", 192, 8, Number, Value(1)),
-            at("option-length", 200, 8, Number, Value(1)),
-            at("mac", 208, 48, Mac, Value(MAC_A)),
-        ],
-    },
-    Protocol {
-        id: Id::Advertisement,
-        name: "na",
-        about: "IPv6 neighbour advertisement",
-        length: 32,
-        fields: &[
-            at("type", 0, 8, Number, Value(136)),
-            at("code", 8, 8, Number, Value(0)),
-            at("checksum", 16, 16, Number, Checksum),
-            at("router", 32, 1, Number, Value(0)),
-            at("solicited", 33, 1, Number, Value(1)),
-            at("override", 34, 1, Number, Value(1)),
-            at("target", 64, 128, Ipv6, Value(IPV6_A)),
-            at("option", 192, 8, Number, Value(2)),
-            at("option-length", 200, 8, Number, Value(1)),
-            at("mac", 208, 48, Mac, Value(MAC_A)),
-        ],
-    },
-    Protocol {
-        id: Id::Vxlan,
-        name: "vxlan",
-        about: "VXLAN; an Ethernet frame follows",
-        length: 8,
-        fields: &[at("flags", 0, 8, Number, Value(8)), at("vni", 32, 24, Number, Value(1))],
-    },
-    Protocol {
-        id: Id::Gre,
-        name: "gre",
-        about: "GRE; eth, ipv4, ipv6 or mpls follows",
-        length: 4,
-        fields: &[
-            at("version", 13, 3, Number, Value(0)),
-            at("protocol", 16, 16, ETHERTYPES, Next(0x88b5)),
-            Field {
-                name: "checksum",
-                place: Place::Optional,
-                bits: 16,
-                kind: Number,
-                preset: Absent,
-            },
-            optional("key", 32, Number),
-            optional("seq", 32, Number),
-        ],
-    },
-    Protocol {
-        id: Id::Geneve,
-        name: "geneve",
-        about: "Geneve; eth, ipv4 or ipv6 follows",
-        length: 8,
-        fields: &[
-            at("version", 0, 2, Number, Value(0)),
-            at("option-length", 2, 6, Number, HeaderLength),
-            at("oam", 8, 1, Number, Value(0)),
-            at("critical", 9, 1, Number, Value(0)),
-            at("protocol", 16, 16, ETHERTYPES, Next(0x88b5)),
-            at("vni", 32, 24, Number, Value(1)),
-            optional("options", 0, Hex),
-        ],
-    },
-    Protocol {
-        id: Id::Payload,
-        name: "payload",
-        about: "what follows the headers: text or hex, then fill up to the frame's size",
-        length: 0,
-        fields: &[
-            Field { name: "text", place: Place::Payload, bits: 0, kind: Text, preset: Absent },
-            Field { name: "hex", place: Place::Payload, bits: 0, kind: Hex, preset: Absent },
-            Field {
-                name: "fill",
-                place: Place::Payload,
-                bits: 9,
-                kind: Names(&[("zeros", 0), ("count", FILL_COUNT), ("random", FILL_RANDOM)]),
-                preset: Value(0),
-            },
-        ],
-    },
-];
+/// The rows of the table: id, name, bytes without options, description, fields.
+macro_rules! protocols {
+    ($( $id:ident $name:literal, $length:literal, $about:literal: $fields:expr; )*) => {
+        /// All protocols, from the outside in.
+        pub const PROTOCOLS: &[Protocol] = &[$(
+            Protocol { id: Id::$id, name: $name, about: $about, length: $length, fields: $fields },
+        )*];
+    };
+}
+
+protocols! {
+    Eth "eth", 14, "Ethernet": &[
+        at("dst", 0, 48, Mac, Value(MAC_B)),
+        at("src", 48, 48, Mac, Value(MAC_A)),
+        at("type", 96, 16, ETHERTYPES, Next(0x88b5)),
+    ];
+    Vlan "vlan", 4, "VLAN tag (802.1Q); the outer one of two is a service tag (802.1ad)": &[
+        at("priority", 0, 3, Number, Value(0)),
+        at("dei", 3, 1, Number, Value(0)),
+        at("id", 4, 12, Number, Value(1)),
+        at("type", 16, 16, ETHERTYPES, Next(0x88b5)),
+    ];
+    Mpls "mpls", 4, "MPLS label; several are a stack": &[
+        at("label", 0, 20, Number, Value(16)),
+        at("tc", 20, 3, Number, Value(0)),
+        at("bottom", 23, 1, Number, Next(1)),
+        at("ttl", 24, 8, Number, Value(64)),
+    ];
+    Arp "arp", 28, "ARP for IPv4 over Ethernet": &[
+        at("hardware", 0, 16, Number, Value(1)),
+        at("protocol", 16, 16, ETHERTYPES, Value(0x0800)),
+        at("hardware-length", 32, 8, Number, Value(6)),
+        at("protocol-length", 40, 8, Number, Value(4)),
+        at("op", 48, 16, Names(&[("request", 1), ("reply", 2)]), Value(1)),
+        at("sender-mac", 64, 48, Mac, Value(MAC_A)),
+        at("sender-ip", 112, 32, Ipv4, Value(IPV4_A)),
+        at("target-mac", 144, 48, Mac, Value(0)),
+        at("target-ip", 192, 32, Ipv4, Value(IPV4_B)),
+    ];
+    Ipv4 "ipv4", 20, "IPv4": &[
+        at("version", 0, 4, Number, Value(4)),
+        at("ihl", 4, 4, Number, HeaderLength),
+        at("dscp", 8, 6, Number, Value(0)),
+        at("ecn", 14, 2, Number, Value(0)),
+        at("length", 16, 16, Number, Length),
+        at("id", 32, 16, Number, Value(0)),
+        at("reserved", 48, 1, Number, Value(0)),
+        at("df", 49, 1, Number, Value(1)),
+        at("mf", 50, 1, Number, Value(0)),
+        at("offset", 51, 13, Number, Value(0)),
+        at("ttl", 64, 8, Number, Value(64)),
+        at("protocol", 72, 8, PROTOCOL_NUMBERS, Next(253)),
+        at("checksum", 80, 16, Number, Checksum),
+        at("src", 96, 32, Ipv4, Value(IPV4_A)),
+        at("dst", 128, 32, Ipv4, Value(IPV4_B)),
+        optional("options", 0, Hex),
+    ];
+    Ipv6 "ipv6", 40, "IPv6": &[
+        at("version", 0, 4, Number, Value(6)),
+        at("dscp", 4, 6, Number, Value(0)),
+        at("ecn", 10, 2, Number, Value(0)),
+        at("label", 12, 20, Number, Value(0)),
+        at("length", 32, 16, Number, Length),
+        at("next", 48, 8, PROTOCOL_NUMBERS, Next(253)),
+        at("hop-limit", 56, 8, Number, Next(64)),
+        at("src", 64, 128, Ipv6, Value(IPV6_A)),
+        at("dst", 192, 128, Ipv6, Value(IPV6_B)),
+    ];
+    HopByHop "hopopts", 2, "IPv6 hop-by-hop options": OPTIONS_HEADER;
+    Destination "dstopts", 2, "IPv6 destination options": OPTIONS_HEADER;
+    Routing "routing", 4,
+        "IPv6 routing header; checksums count with the destination of the IPv6 header": &[
+        at("next", 0, 8, PROTOCOL_NUMBERS, Next(253)),
+        at("length", 8, 8, Number, HeaderLength),
+        at("type", 16, 8, Number, Value(253)),
+        at("left", 24, 8, Number, Value(0)),
+        optional("data", 0, Hex),
+    ];
+    Fragment "fragment", 8, "IPv6 fragment header": &[
+        at("next", 0, 8, PROTOCOL_NUMBERS, Next(253)),
+        at("reserved", 8, 8, Number, Value(0)),
+        at("offset", 16, 13, Number, Value(0)),
+        at("more", 31, 1, Number, Value(0)),
+        at("id", 32, 32, Number, Value(1)),
+    ];
+    Udp "udp", 8, "UDP; below VXLAN and Geneve over IPv4 it has no checksum unless you set auto": &[
+        at("src", 0, 16, Number, Value(49152)),
+        at("dst", 16, 16, Number, Next(9)),
+        at("length", 32, 16, Number, Length),
+        at("checksum", 48, 16, Number, Checksum),
+    ];
+    Tcp "tcp", 20, "TCP": &[
+        at("src", 0, 16, Number, Value(49152)),
+        at("dst", 16, 16, Number, Value(9)),
+        at("seq", 32, 32, Number, Value(1)),
+        at("ack", 64, 32, Number, Value(1)),
+        at("data-offset", 96, 4, Number, HeaderLength),
+        at("reserved", 100, 3, Number, Value(0)),
+        at("flags", 103, 9, Flags(&TCP_FLAGS), Value(0x10)),
+        at("window", 112, 16, Number, Value(65535)),
+        at("checksum", 128, 16, Number, Checksum),
+        at("urgent", 144, 16, Number, Value(0)),
+        optional("mss", 16, Number),
+        optional("sack", 1, Number),
+        optional("tsval", 32, Number),
+        optional("tsecr", 32, Number),
+        optional("wscale", 8, Number),
+        optional("options", 0, Hex),
+    ];
+    Icmp "icmp", 8, "ICMP; id and seq are those of an echo": &[
+        at("type", 0, 8, ICMP_TYPES, Value(8)),
+        at("code", 8, 8, Number, Value(0)),
+        at("checksum", 16, 16, Number, Checksum),
+        at("id", 32, 16, Number, Value(1)),
+        at("seq", 48, 16, Number, Value(1)),
+    ];
+    Icmpv6 "icmpv6", 8, "ICMPv6; id and seq are those of an echo": &[
+        at("type", 0, 8, ICMPV6_TYPES, Value(128)),
+        at("code", 8, 8, Number, Value(0)),
+        at("checksum", 16, 16, Number, Checksum),
+        at("id", 32, 16, Number, Value(1)),
+        at("seq", 48, 16, Number, Value(1)),
+    ];
+    Solicitation "ns", 32, "IPv6 neighbour solicitation": &[
+        at("type", 0, 8, Number, Value(135)),
+        at("code", 8, 8, Number, Value(0)),
+        at("checksum", 16, 16, Number, Checksum),
+        at("target", 64, 128, Ipv6, Value(IPV6_B)),
+        at("option", 192, 8, Number, Value(1)),
+        at("option-length", 200, 8, Number, Value(1)),
+        at("mac", 208, 48, Mac, Value(MAC_A)),
+    ];
+    Advertisement "na", 32, "IPv6 neighbour advertisement": &[
+        at("type", 0, 8, Number, Value(136)),
+        at("code", 8, 8, Number, Value(0)),
+        at("checksum", 16, 16, Number, Checksum),
+        at("router", 32, 1, Number, Value(0)),
+        at("solicited", 33, 1, Number, Value(1)),
+        at("override", 34, 1, Number, Value(1)),
+        at("target", 64, 128, Ipv6, Value(IPV6_A)),
+        at("option", 192, 8, Number, Value(2)),
+        at("option-length", 200, 8, Number, Value(1)),
+        at("mac", 208, 48, Mac, Value(MAC_A)),
+    ];
+    Vxlan "vxlan", 8, "VXLAN; an Ethernet frame follows": &[
+        at("flags", 0, 8, Number, Value(8)),
+        at("vni", 32, 24, Number, Value(1)),
+    ];
+    Gre "gre", 4, "GRE; eth, ipv4, ipv6 or mpls follows": &[
+        at("version", 13, 3, Number, Value(0)),
+        at("protocol", 16, 16, ETHERTYPES, Next(0x88b5)),
+        optional("checksum", 16, Number),
+        optional("key", 32, Number),
+        optional("seq", 32, Number),
+    ];
+    Geneve "geneve", 8, "Geneve; eth, ipv4 or ipv6 follows": &[
+        at("version", 0, 2, Number, Value(0)),
+        at("option-length", 2, 6, Number, HeaderLength),
+        at("oam", 8, 1, Number, Value(0)),
+        at("critical", 9, 1, Number, Value(0)),
+        at("protocol", 16, 16, ETHERTYPES, Next(0x88b5)),
+        at("vni", 32, 24, Number, Value(1)),
+        optional("options", 0, Hex),
+    ];
+    Payload "payload", 0,
+        "what follows the headers: text or hex, then fill up to the frame's size": &[
+        payload("text", 0, Text, Absent),
+        payload("hex", 0, Hex, Absent),
+        payload("fill", 9, FILLS, Value(0)),
+    ];
+}
 
 /// The value of `fill` for bytes that count.
 pub const FILL_COUNT: u16 = 256;
@@ -398,6 +268,11 @@ const PROTOCOL_NUMBERS: Kind = Names(&[
     ("mpls", 137),
 ]);
 
+const ICMP_TYPES: Kind = Names(&[("echo", 8), ("reply", 0), ("unreachable", 3), ("exceeded", 11)]);
+const ICMPV6_TYPES: Kind =
+    Names(&[("echo", 128), ("reply", 129), ("unreachable", 1), ("exceeded", 3)]);
+const FILLS: Kind = Names(&[("zeros", 0), ("count", FILL_COUNT), ("random", FILL_RANDOM)]);
+
 const TCP_FLAGS: [&str; 9] = ["fin", "syn", "rst", "psh", "ack", "urg", "ece", "cwr", "ae"];
 
 const OPTIONS_HEADER: &[Field] = &[
@@ -409,6 +284,11 @@ const OPTIONS_HEADER: &[Field] = &[
 /// A field in the fixed part of the header.
 const fn at(name: &'static str, bit: u16, bits: u8, kind: Kind, preset: Preset) -> Field {
     Field { name, place: Place::Bit(bit), bits, kind, preset }
+}
+
+/// A field of what follows the headers.
+const fn payload(name: &'static str, bits: u8, kind: Kind, preset: Preset) -> Field {
+    Field { name, place: Place::Payload, bits, kind, preset }
 }
 
 /// A field that is there when it is set.
