@@ -59,7 +59,7 @@ pub(crate) struct Known<'a> {
 }
 
 impl Sources {
-    /// Sources that name a source come first; what follows the last of them is a filter. A port is a
+    /// Words that name a source come first; what follows the last of them is a filter. A port is a
     /// spec with a backend, `any`, or the name of an interface that exists. A word of the filter
     /// language is never a source.
     ///
@@ -135,7 +135,7 @@ fn kind(word: &OsStr, known: &Known<'_>) -> Kind {
     {
         return Kind::Port;
     }
-    // Sources of filters are no paths; `./tcp` is a file.
+    // Words of filters are no paths; `./tcp` is a file.
     if begins_filter(text) && !(is_file && text.contains(['/', '.'])) {
         return if is_file && text == "-" { Kind::File } else { Kind::Filter };
     }

@@ -133,13 +133,11 @@ pub(crate) fn run(args: &CountArgs) -> Result<()> {
     let (specs, filter) = args.habits.split(&args.words, args.read.as_deref(), netns, &is_file)?;
     specs.iter().try_for_each(|spec| check(spec, netns.is_given()))?;
     let mut input = args.input.clone().with_filter(filter.as_deref())?;
-    input.tells_apart = true;
     input.only_headers = true;
     let (ports, diversions) = input.open(&specs, &start)?;
     args.habits.check(&ports)?;
     start.privileges.give_away(&ports)?;
-    let counting =
-        Counting::start(ports, &config).map_err(|error| start.privileges.explain(error))?;
+    let counting = start.explained(Counting::start(ports, &config))?;
     let opened = Opened { doing: Doing::Input("counting on"), diversions, filter: input.filter() };
     run_live(start, counting, opened, &mut Tables(args), |mut outcome, started| {
         let most = args.top(if args.session.json { usize::MAX } else { TOP });

@@ -118,8 +118,7 @@ pub(crate) fn run(args: &ForwardArgs) -> Result<()> {
         placement,
         switches: plan.switches(args),
     };
-    let forward =
-        Forward::start(ports, &config).map_err(|error| start.privileges.explain(error))?;
+    let forward = start.explained(Forward::start(ports, &config))?;
     let doing = Doing::Each(match (plan.specs.len(), plan.one_way) {
         (1, _) => &["sending back on"],
         (_, true) => &["forwarding from", "to"],

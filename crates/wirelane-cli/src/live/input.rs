@@ -51,10 +51,6 @@ pub(crate) struct InputArgs {
     /// while lines are printed to a terminal
     #[arg(long, help_heading = "Machine")]
     immediate_mode: bool,
-    /// The command distinguishes interfaces: `any` is all of them, and a file may have several link
-    /// types.
-    #[arg(skip)]
-    pub(crate) tells_apart: bool,
     /// Whether the command needs all interfaces of a file before its first packet.
     #[arg(skip)]
     pub(crate) all_interfaces: bool,
@@ -115,7 +111,7 @@ impl InputArgs {
         halt: &Halt,
     ) -> Result<(Port, Option<Diversion>)> {
         // As in tcpdump: `any` switches no interface to promiscuous mode.
-        let is_every = self.tells_apart && spec.name_text() == "any";
+        let is_every = spec.name_text() == "any";
         let mut options = OpenOptions::default()
             .mask(self.mask())
             .receive(true)
@@ -123,8 +119,8 @@ impl InputArgs {
             .snaplen(self.snaplen(spec))
             .promiscuous(!self.not_promiscuous && !is_every)
             .wait(self.wait)
-            .every_interface(self.tells_apart)
-            .mixed_links(self.tells_apart)
+            .every_interface(true)
+            .mixed_links(true)
             .all_interfaces(self.all_interfaces)
             .placement(self.placement(session)?)
             .latency(self.latency())

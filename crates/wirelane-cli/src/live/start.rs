@@ -47,6 +47,11 @@ impl<'a> Start<'a> {
         Self::new(command, args, verbose)
     }
 
+    /// A result, whose error mentions dropped privileges if they may be the cause.
+    pub(crate) fn explained<T>(&self, result: Result<T>) -> Result<T> {
+        result.map_err(|error| self.privileges.explain(error))
+    }
+
     /// Reports how it ended, on the terminal and as JSON. Prints all errors but the first, which it
     /// returns. A closed reader is no error.
     ///
@@ -61,6 +66,6 @@ impl<'a> Start<'a> {
             output::json(&summary)?;
         }
         let errors = errors.into_iter().filter(|error| error.kind() != ErrorKind::BrokenPipe);
-        output::all_but_first(errors).map_err(|error| self.privileges.explain(error))
+        self.explained(output::all_but_first(errors))
     }
 }

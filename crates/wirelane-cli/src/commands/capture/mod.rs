@@ -40,7 +40,6 @@ pub(crate) fn run(args: &CaptureArgs) -> Result<()> {
     let (words, read, netns) = (&args.words, args.read.as_deref(), &args.session.netns);
     let (specs, filter) = args.habits.split(words, read, netns, &|_| false)?;
     let mut input = args.input.clone().with_filter(filter.as_deref())?;
-    input.tells_apart = true;
     input.is_watched = style.is_some() && args.print.is_watched();
     let is_packet = |spec: &Spec| matches!(spec.backend, None | Some(Backend::Packet));
     if input.is_immediate() && specs.iter().all(is_packet) {
@@ -71,7 +70,7 @@ pub(crate) fn run(args: &CaptureArgs) -> Result<()> {
             Capture::start_with_view(ports, &config, Box::new(Lines::new(style, &halt)?))
         }
     };
-    let capture = capture.map_err(|error| start.privileges.explain(error))?;
+    let capture = start.explained(capture)?;
     let opened = Opened { doing: Doing::Input("capturing on"), diversions, filter: input.filter() };
     run_live(start, capture, opened, &mut screen, |outcome, started| {
         let summary = Summary::of_capture(&outcome, config.output.as_ref(), started);

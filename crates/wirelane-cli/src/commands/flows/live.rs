@@ -20,15 +20,12 @@ pub(super) fn run(args: &FlowsArgs, mut start: Start<'_>) -> Result<()> {
     if let Some(output) = program::output_file(args) {
         overwrite::refuse_ports(output, &specs)?;
     }
-    let mut input = args.input.clone().with_filter(filter.as_deref())?;
-    input.tells_apart = true;
+    let input = args.input.clone().with_filter(filter.as_deref())?;
     let (ports, diversions) = input.open(&specs, &start)?;
     args.habits.check(&ports)?;
     start.privileges.give_away(&ports)?;
-    let opened = Sinks::open(args, access, &start.halt);
-    let (sinks, told) = opened.map_err(|error| start.privileges.explain(error))?;
-    let metering = Metering::start(ports, sinks, &config);
-    let metering = metering.map_err(|error| start.privileges.explain(error))?;
+    let (sinks, told) = start.explained(Sinks::open(args, access, &start.halt))?;
+    let metering = start.explained(Metering::start(ports, sinks, &config))?;
     let opened = Opened { doing: Doing::Input("flows of"), diversions, filter: input.filter() };
     run_live(start, metering, opened, &mut Screen::Figures(told.path()), |outcome, started| {
         let summary = Summary::of_flows(&outcome, started).with_exports(told.exports());

@@ -31,8 +31,7 @@ pub(super) fn run(args: &FlowsArgs, mut start: Start<'_>) -> Result<()> {
         overwrite::refuse_stores(output, &stores)?;
     }
     start.privileges.give_away(&[])?;
-    let (sinks, told) =
-        Sinks::open(args, access, halt).map_err(|error| start.privileges.explain(error))?;
+    let (sinks, told) = start.explained(Sinks::open(args, access, halt))?;
     let started = Instant::now();
     halt.limit(args.session.duration);
     let collector = Collector::start(sinks, true)?;

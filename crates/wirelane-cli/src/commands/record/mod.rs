@@ -122,21 +122,19 @@ pub(crate) fn run(args: &RecordArgs) -> Result<()> {
     start.privileges.give_files_to(access.group);
     let (spec, directory) = args.session.netns.inside(|| args.place())?;
     let mut config = config(args, access, spec.backend != Some(Backend::File), &start.halt)?;
-    let mut input = args.input.clone();
-    input.tells_apart = true;
-    let (mut ports, diversions) = input.open(&[spec], &start)?;
+    let (mut ports, diversions) = args.input.open(&[spec], &start)?;
     // Both are for the registered memory of io_uring: the one is enough where the other is refused.
     memory::lift_lock_limit();
     let queues = ports.first().map_or(1, |port| port.info().queues.len().max(1));
-    config.store.prepare(if input.single { 1 } else { queues });
+    config.store.prepare(if args.input.single { 1 } else { queues });
     start.privileges.give_away(&ports)?;
     let Some(port) = ports.pop() else { return Ok(()) };
-    let recording = Recording::start(port, &directory, &config);
-    let recording = recording.map_err(|error| start.privileges.explain(error))?;
+    let recording = start.explained(Recording::start(port, &directory, &config))?;
     if !args.session.quiet {
         tell_mended(recording.mended());
     }
-    let opened = Opened { doing: Doing::Input("recording"), diversions, filter: input.filter() };
+    let opened =
+        Opened { doing: Doing::Input("recording"), diversions, filter: args.input.filter() };
     let mut teller = Teller::new(StoreView::new(&recording, &directory), args.session.quiet);
     run_live(start, recording, opened, &mut teller, |outcome, started| {
         Ok((Summary::of_record(&outcome, &directory, started), outcome.errors))

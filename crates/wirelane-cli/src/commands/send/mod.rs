@@ -49,17 +49,15 @@ pub(crate) fn run(args: &SendArgs) -> Result<()> {
         overwrite::refuse(Path::new(&target.name), args.files.iter().chain(&args.flows))?;
         // The output is emptied only after the input was opened.
         start.privileges.give_away(&[])?;
-        let opened = Content::open(args, None, 1, &halt);
-        content = Some(opened.map_err(|error| start.privileges.explain(error))?);
+        content = Some(start.explained(Content::open(args, None, 1, &halt))?);
     }
-    let opened = open(args, &target, &placement, &halt);
-    let (port, lanes) = opened.map_err(|error| start.privileges.explain(error))?;
+    let (port, lanes) = start.explained(open(args, &target, &placement, &halt))?;
     // The kernel's engine needs them, files do not.
     if !args.files.is_empty() || args.engine == Engine::Sockets {
         start.privileges.give_away(&[])?;
     }
     let opened = content.map_or_else(|| Content::open(args, port.info().speed, lanes, &halt), Ok);
-    let mut content = opened.map_err(|error| start.privileges.explain(error))?;
+    let mut content = start.explained(opened)?;
     let config = SendConfig::default()
         .pacing(Pacing::default().burst(args.pace.burst))
         .packets(args.session.count)

@@ -36,7 +36,7 @@ pub(super) fn run(
     mut start: Start<'_>,
 ) -> Result<()> {
     start.privileges.give_away(&[])?;
-    let to = destination.open(access).map_err(|error| start.privileges.explain(error))?;
+    let to = start.explained(destination.open(access))?;
     let mut options = destination.options();
     options.extend(["-r".into(), absolute(&path).into_os_string()]);
     options

@@ -30,7 +30,6 @@ pub(super) fn run(args: &FlowsArgs, mut start: Start<'_>) -> Result<()> {
         overwrite::refuse_ports(output, &specs)?;
     }
     let mut input = args.input.clone().with_filter(filter.as_deref())?;
-    input.tells_apart = true;
     input.only_headers = !args.data;
     if let Some(path) = file::whole(args, &specs, &input) {
         return file::run(args, path, &destination, access, start);
@@ -38,7 +37,7 @@ pub(super) fn run(args: &FlowsArgs, mut start: Start<'_>) -> Result<()> {
     let (ports, diversions) = input.open(&specs, &start)?;
     args.habits.check(&ports)?;
     start.privileges.give_away(&ports)?;
-    let to = destination.open(access).map_err(|error| start.privileges.explain(error))?;
+    let to = start.explained(destination.open(access))?;
     let mut program = Program::start(to, &destination.options())?;
     let config = CaptureConfig {
         output: program.input().map(|input| {
@@ -56,8 +55,7 @@ pub(super) fn run(args: &FlowsArgs, mut start: Start<'_>) -> Result<()> {
         sort: true,
         ..CaptureConfig::default()
     };
-    let capture = Capture::start(ports, &config);
-    let capture = capture.map_err(|error| start.privileges.explain(error))?;
+    let capture = start.explained(Capture::start(ports, &config))?;
     let opened = Opened { doing: Doing::Input("packets of"), diversions, filter: input.filter() };
     let mut screen = if destination.is_output() { Screen::Packets } else { Screen::Figures(None) };
     run_live(start, capture, opened, &mut screen, |mut outcome, started| {

@@ -34,7 +34,7 @@ pub(super) fn run(args: &FlowsArgs, mut start: Start<'_>) -> Result<()> {
         overwrite::refuse_stores(output, &stores)?;
     }
     start.privileges.give_away(&[])?;
-    let to = destination.open(access).map_err(|error| start.privileges.explain(error))?;
+    let to = start.explained(destination.open(access))?;
     let mut program = Program::start(to, &destination.options())?;
     let Some(input) = program.input().map(program::file) else { return Ok(()) };
     enlarge_pipe(&input, PIPE);
