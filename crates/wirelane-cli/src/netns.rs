@@ -12,7 +12,8 @@ use std::thread;
 
 use clap::Args;
 use wirelane::{Error, Result};
-use wirelane_os::{mounts, netns};
+use wirelane_lab::mounts;
+use wirelane_os::netns;
 
 /// The network namespace of the ports. Part of `SessionArgs`, so that every
 /// command with ports has it.

@@ -1,11 +1,12 @@
 //! The SSH connections by which the user of this process came: who loses one is out.
 
-use std::fmt;
 use std::net::SocketAddr;
+use std::os::unix::fs::MetadataExt as _;
+use std::{fmt, fs};
 
 use wirelane::port::{Backend, Spec};
 use wirelane::{Error, Result};
-use wirelane_os::process;
+use wirelane_os::cgroup::ancestry;
 use wirelane_os::sysfs::Sysfs;
 use wirelane_os::{iface, netdev};
 
@@ -65,16 +66,16 @@ impl fmt::Display for Connection {
 /// sudo clears that of what it starts. What somebody brought along from another network namespace,
 /// such as a shell outside of a lab, does not come in here.
 pub(crate) fn connections() -> Vec<Connection> {
-    let said = |pid| Some((pid, process::environment(pid, "SSH_CONNECTION")?));
+    let said = |pid| Some((pid, environment(pid, "SSH_CONNECTION")?));
     let mut found: Vec<(u32, String)> = Vec::new();
-    for (pid, text) in process::ancestry().filter_map(said) {
+    for (pid, text) in ancestry().filter_map(said) {
         // The same one is that of the eldest who has it.
         found.retain(|(_, known)| *known != text);
         found.push((pid, text));
     }
     let here = |(pid, text): (u32, String)| {
         let connection = Connection::parse(&text)?;
-        let is_here = process::shares_network(pid) != Some(false);
+        let is_here = shares_network(pid) != Some(false);
         (is_here || !connection.owners().is_empty()).then_some(connection)
     };
     found.into_iter().filter_map(here).collect()
@@ -99,9 +100,55 @@ pub(crate) fn refuse_to_send(spec: &Spec, meant: bool) -> Result<()> {
     })
 }
 
+/// A variable of the environment that process `pid` was started with; `None` as well if it may not
+/// be read.
+fn environment(pid: u32, name: &str) -> Option<String> {
+    let environment = fs::read(format!("/proc/{pid}/environ")).ok()?;
+    let value = |entry: &[u8]| {
+        let value = entry.strip_prefix(name.as_bytes())?.strip_prefix(b"=")?;
+        Some(String::from_utf8_lossy(value).into_owned())
+    };
+    environment.split(|byte| *byte == 0).find_map(value)
+}
+
+/// Whether the main thread of process `pid` is in the network namespace of the calling thread;
+/// `None` if that cannot be seen.
+fn shares_network(pid: u32) -> Option<bool> {
+    let identity =
+        |path: String| fs::metadata(path).ok().map(|namespace| (namespace.dev(), namespace.ino()));
+    let own = identity("/proc/thread-self/ns/net".to_owned())?;
+    identity(format!("/proc/{pid}/ns/net")).map(|other| other == own)
+}
+
 #[cfg(test)]
 mod tests {
+    use std::process::Command;
+
     use super::*;
+
+    #[test]
+    fn ancestors_come_in_order_with_their_environment() {
+        let line: Vec<_> = ancestry().collect();
+        assert_eq!(line.first(), Some(&std::process::id()));
+        assert_eq!(line.get(1), Some(&std::os::unix::process::parent_id()));
+        assert!(!line.contains(&0), "{line:?}");
+        let mut child =
+            Command::new("sleep").arg("600").env("WIRELANE_TEST", "a=b").spawn().unwrap();
+        let pid = child.id();
+        // Until it is another program it has a copy of our environment.
+        for _ in 0..6000 {
+            if environment(pid, "WIRELANE_TEST").is_some() {
+                break;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+        assert_eq!(environment(pid, "WIRELANE_TEST").as_deref(), Some("a=b"));
+        assert_eq!(environment(pid, "WIRELANE"), None);
+        assert_eq!(shares_network(pid), Some(true));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!((environment(pid, "WIRELANE_TEST"), shares_network(pid)), (None, None));
+    }
 
     #[test]
     fn what_sshd_writes_is_read() {

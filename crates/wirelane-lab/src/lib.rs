@@ -26,11 +26,15 @@
 mod build;
 pub mod leftovers;
 mod mark;
+pub mod mounts;
 mod named;
+mod process;
 mod processes;
 mod shape;
 mod site;
 mod status;
+#[cfg(test)]
+mod testing;
 
 pub use self::named::{Change, Down, NamedLab};
 pub use self::processes::Process;

@@ -9,10 +9,11 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
 use wirelane_os::netns::names::{self, Entry, Names};
-use wirelane_os::{OsError, link, mounts, netdev, netns};
+use wirelane_os::{OsError, link, netdev, netns};
 
 use super::build::{self, has_tap};
 use super::mark::Mark;
+use super::mounts;
 use super::processes::{self, Process};
 use super::shape::LabConfig;
 use super::site::{Side, refused};

@@ -5,8 +5,8 @@ use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
-use wirelane_os::process::{self, Handle};
 
+use super::process::{self, Handle};
 use super::site::refused;
 use wirelane::error::Result;
 

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::{file, process};
+use crate::file;
 
 /// Of the interface to cgroups; see cgroups(7).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,6 +13,15 @@ pub enum Version {
     Two,
 }
 
+/// This process, the one that started it, and so on, as far as /proc shows them.
+pub fn ancestry() -> impl Iterator<Item = u32> {
+    std::iter::successors(Some(std::process::id()), |pid| {
+        let status = file::small(format!("/proc/{pid}/status")).ok()?;
+        let parent = status.lines().find_map(|line| line.strip_prefix("PPid:"))?;
+        parent.trim().parse().ok().filter(|parent| *parent != 0)
+    })
+}
+
 /// The directory of the cgroup of this process in the hierarchy that has `controller`; `None` if
 /// there is none that this process can see.
 pub fn own(controller: &str) -> Option<(PathBuf, Version)> {
@@ -20,7 +29,7 @@ pub fn own(controller: &str) -> Option<(PathBuf, Version)> {
     let own = read("/proc/self/cgroup".to_owned())?;
     // `ip netns exec` mounts another /sys over the old one, without cgroups: whoever called it
     // still sees them.
-    process::ancestry().enumerate().find_map(|(position, pid)| {
+    ancestry().enumerate().find_map(|(position, pid)| {
         let mounts = read(format!("/proc/{pid}/mountinfo"))?;
         let (directory, version) = locate(&mounts, &own, controller)?;
         let root = if position == 0 { "/".into() } else { format!("/proc/{pid}/root") };

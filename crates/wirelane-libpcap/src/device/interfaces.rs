@@ -4,8 +4,8 @@ use std::ffi::{CString, c_int};
 use std::fs;
 use std::path::Path;
 
+use super::addresses;
 use wirelane_os::ethtool::Ethtool;
-use wirelane_os::ifaddrs;
 
 use super::entry::{AddressEntry, Entry, flag};
 use crate::failure::Failure;
@@ -15,7 +15,7 @@ use crate::failure::Failure;
 /// # Errors
 /// The system does not list them.
 pub(super) fn interfaces() -> Result<Vec<Entry>, Failure> {
-    let listed = ifaddrs::entries()
+    let listed = addresses::entries()
         .map_err(|error| Failure::errno("getifaddrs", error.errno().unwrap_or(0)))?;
     let mut found: Vec<Entry> = Vec::new();
     for entry in listed {
@@ -29,7 +29,7 @@ pub(super) fn interfaces() -> Result<Vec<Entry>, Failure> {
                 found.len() - 1
             }
         };
-        let ifaddrs::Entry { address, netmask, broadcast, destination, .. } = entry;
+        let addresses::Entry { address, netmask, broadcast, destination, .. } = entry;
         let Some(device) = found.get_mut(place).filter(|_| address.is_some()) else { continue };
         device.addresses.push(AddressEntry { address, netmask, broadcast, destination });
     }

@@ -12,6 +12,7 @@
 //!   [`nodes`] is the list in C.
 //! * [`network`]: the IPv4 network of a device.
 
+mod addresses;
 mod entry;
 mod interfaces;
 mod list;

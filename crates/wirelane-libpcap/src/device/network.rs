@@ -3,7 +3,7 @@
 use std::ffi::{CStr, CString, OsStr};
 use std::os::unix::ffi::OsStrExt;
 
-use wirelane_os::ifaddrs;
+use super::addresses;
 
 use super::name::{Device, PREFIX, find};
 use crate::failure::{Failure, strerror};
@@ -31,7 +31,7 @@ pub(crate) fn network(device: &CStr) -> Result<(u32, u32), Failure> {
             None => return Ok((0, 0)),
         }
     }
-    let (address, netmask) = ifaddrs::ipv4_network(&interface).map_err(|error| {
+    let (address, netmask) = addresses::ipv4_network(&interface).map_err(|error| {
         let (name, errno) = (device.to_string_lossy(), error.errno().unwrap_or(0));
         match (error.call, errno) {
             ("socket", _) => Failure::errno("socket", errno),

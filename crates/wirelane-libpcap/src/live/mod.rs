@@ -26,6 +26,7 @@ mod send;
 mod sift;
 mod stats;
 mod timestamps;
+mod watch;
 
 use std::ffi::c_int;
 use std::os::fd::RawFd;

@@ -13,12 +13,12 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use wirelane::{Batch, Error, Frame};
-use wirelane_os::watch;
 
 use super::merge::{Merge, Step};
 use super::options::Precision;
 use super::selectable::Selectable;
 use super::sift::{Sift, Sifts};
+use super::watch;
 use crate::abi::PacketHeader;
 use crate::breaker::Breaker;
 use crate::status::Status;

@@ -3,7 +3,7 @@
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::time::Duration;
 
-use wirelane_os::watch::Watch;
+use super::watch::Watch;
 
 use super::merge::Merge;
 

@@ -1,4 +1,5 @@
 //! Waiting for several descriptors: in one call, or by one descriptor for an event loop.
+#![allow(unsafe_code)]
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, OwnedFd, RawFd};
 use std::ptr;
@@ -11,7 +12,7 @@ use rustix::time::{
     timerfd_settime,
 };
 
-use crate::error::{OsError, Result};
+use wirelane_os::{OsError, Result};
 
 /// Waits until one of `descriptors` is readable or has an error, `timeout` has passed, or a signal
 /// comes; true if it is the first. Without a timeout it waits for ever.
@@ -20,7 +21,7 @@ use crate::error::{OsError, Result};
 ///
 /// # Errors
 /// What ppoll(2) gives; EBADF if one of them is not open.
-pub fn wait(descriptors: &[BorrowedFd<'_>], timeout: Option<Duration>) -> Result<bool> {
+pub(crate) fn wait(descriptors: &[BorrowedFd<'_>], timeout: Option<Duration>) -> Result<bool> {
     let events = libc::POLLIN | libc::POLLERR;
     let entry = |fd: &BorrowedFd<'_>| libc::pollfd { fd: fd.as_raw_fd(), events, revents: 0 };
     let mut set: Vec<_> = descriptors.iter().map(entry).collect();
@@ -56,7 +57,7 @@ unsafe extern "C-unwind" {
 /// A descriptor that is readable while one of several others is, or from a given time on (epoll
 /// with a timerfd).
 #[derive(Debug)]
-pub struct Watch {
+pub(crate) struct Watch {
     /// Foreign code that was given it may have closed it.
     epoll: RawFd,
     timer: OwnedFd,
@@ -68,7 +69,7 @@ impl Watch {
     ///
     /// # Errors
     /// The process has no descriptor left.
-    pub fn new() -> Result<Self> {
+    pub(crate) fn new() -> Result<Self> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)
             .map_err(|errno| OsError::new("epoll_create1", "", errno))?;
         let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
@@ -83,7 +84,7 @@ impl Watch {
     ///
     /// # Errors
     /// What epoll_ctl(2) gives.
-    pub fn add(&self, fd: BorrowedFd<'_>) -> Result<()> {
+    pub(crate) fn add(&self, fd: BorrowedFd<'_>) -> Result<()> {
         let data = epoll::EventData::new_u64(0);
         match epoll::add(self.as_fd(), fd, data, epoll::EventFlags::IN) {
             Ok(()) | Err(Errno::EXIST) => Ok(()),
@@ -95,7 +96,7 @@ impl Watch {
     ///
     /// # Errors
     /// What epoll_ctl(2) gives.
-    pub fn remove(&self, fd: RawFd) -> Result<()> {
+    pub(crate) fn remove(&self, fd: RawFd) -> Result<()> {
         // SAFETY: takes numbers and reads no event; the kernel finds out whether the descriptor is
         // open.
         let removed =
@@ -114,7 +115,7 @@ impl Watch {
     ///
     /// # Errors
     /// What timerfd_settime(2) gives.
-    pub fn arm(&mut self, after: Option<Duration>) -> Result<()> {
+    pub(crate) fn arm(&mut self, after: Option<Duration>) -> Result<()> {
         if after.is_none() && !self.is_armed {
             return Ok(());
         }
@@ -147,8 +148,8 @@ impl Drop for Watch {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::Event;
     use rustix::event::{PollFd, PollFlags, poll};
+    use wirelane_os::event::Event;
 
     fn is_readable(watch: &Watch) -> bool {
         let mut set = [PollFd::new(watch, PollFlags::IN)];

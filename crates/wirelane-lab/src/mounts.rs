@@ -1,4 +1,5 @@
 //! A process's own view of what is mounted.
+#![allow(unsafe_code)]
 
 use std::fs;
 use std::os::fd::OwnedFd;
@@ -11,7 +12,7 @@ use rustix::mount::{
 };
 use rustix::thread::UnshareFlags;
 
-use crate::error::{OsError, Result};
+use wirelane_os::{OsError, Result};
 
 /// Gives the calling thread, and what it starts or becomes, a `/sys` that shows the interfaces of
 /// its network namespace. No other process sees a change. Mounts below `/sys` (cgroups, `bpf`,
@@ -101,9 +102,12 @@ fn sysfs() -> rustix::io::Result<OwnedFd> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::{link, netns, testing};
     use std::os::fd::AsFd;
+
+    use wirelane_os::{link, netns};
+
+    use super::*;
+    use crate::testing;
 
     #[test]
     fn only_the_outermost_points_count() {

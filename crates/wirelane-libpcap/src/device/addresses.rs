@@ -1,4 +1,5 @@
 //! The addresses of all interfaces, as getifaddrs(3) gives them, and the IPv4 network of one.
+#![allow(unsafe_code)]
 
 use std::ffi::{CStr, CString};
 use std::mem::zeroed;
@@ -6,24 +7,24 @@ use std::os::fd::AsRawFd;
 
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 
-use crate::error::{OsError, Result};
+use wirelane_os::{OsError, Result};
 
 /// One address of an interface, or an interface without one. All entries of an interface have its
 /// name and flags.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub(crate) struct Entry {
     /// The name; `eth0:1` for an address with such a label.
-    pub name: CString,
+    pub(crate) name: CString,
     /// `IFF_*` flags.
-    pub flags: u32,
+    pub(crate) flags: u32,
     /// The address: a `struct sockaddr` of the size that its family has. The others are as long.
-    pub address: Option<Vec<u8>>,
+    pub(crate) address: Option<Vec<u8>>,
     /// Its netmask.
-    pub netmask: Option<Vec<u8>>,
+    pub(crate) netmask: Option<Vec<u8>>,
     /// The broadcast address, of an interface that has such ones.
-    pub broadcast: Option<Vec<u8>>,
+    pub(crate) broadcast: Option<Vec<u8>>,
     /// The address of the other end, of an interface from point to point.
-    pub destination: Option<Vec<u8>>,
+    pub(crate) destination: Option<Vec<u8>>,
 }
 
 /// All entries, in the order of the C library: the interfaces with their link-layer addresses, then
@@ -31,7 +32,7 @@ pub struct Entry {
 ///
 /// # Errors
 /// What getifaddrs(3) gives.
-pub fn entries() -> Result<Vec<Entry>> {
+pub(crate) fn entries() -> Result<Vec<Entry>> {
     let mut first: *mut libc::ifaddrs = std::ptr::null_mut();
     // SAFETY: getifaddrs writes the head of a list of its own, which is freed below.
     if unsafe { libc::getifaddrs(&mut first) } != 0 {
@@ -68,7 +69,7 @@ pub fn entries() -> Result<Vec<Entry>> {
 ///
 /// # Errors
 /// `EADDRNOTAVAIL` if it has none, `ENODEV` if there is no such interface.
-pub fn ipv4_network(name: &CStr) -> Result<(u32, u32)> {
+pub(crate) fn ipv4_network(name: &CStr) -> Result<(u32, u32)> {
     let socket = rustix::net::socket_with(
         AddressFamily::INET,
         SocketType::DGRAM,

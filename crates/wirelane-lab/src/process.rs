@@ -12,20 +12,19 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
-use crate::error::{OsError, Result};
-use crate::file;
+use wirelane_os::{OsError, Result};
 
 /// A process that runs in a namespace, or has threads there.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Process {
+pub(crate) struct Process {
     /// Its id.
-    pub pid: u32,
+    pub(crate) pid: u32,
     /// Its effective user id; `None` when the kernel does not tell.
-    pub user: Option<u32>,
+    pub(crate) user: Option<u32>,
     /// The program and its arguments; empty for a thread of the kernel.
-    pub command: Vec<String>,
+    pub(crate) command: Vec<String>,
     /// Whether its main thread is there. Otherwise it has merely threads there.
-    pub whole: bool,
+    pub(crate) whole: bool,
 }
 
 /// The processes in a network namespace, in order of their ids. Those of other users are seen with
@@ -33,7 +32,7 @@ pub struct Process {
 ///
 /// # Errors
 /// What reading /proc gives.
-pub fn inside(namespace: impl AsFd) -> Result<Vec<Process>> {
+pub(crate) fn inside(namespace: impl AsFd) -> Result<Vec<Process>> {
     let identity = identity_of(namespace)?;
     let failed = |error| OsError::new("readdir", "/proc", error);
     let mut found = Vec::new();
@@ -50,38 +49,9 @@ pub fn inside(namespace: impl AsFd) -> Result<Vec<Process>> {
     Ok(found)
 }
 
-/// This process, the one that started it, and so on, as far as /proc shows them.
-pub fn ancestry() -> impl Iterator<Item = u32> {
-    std::iter::successors(Some(std::process::id()), |pid| {
-        let status = file::small(format!("/proc/{pid}/status")).ok()?;
-        let parent = status.lines().find_map(|line| line.strip_prefix("PPid:"))?;
-        parent.trim().parse().ok().filter(|parent| *parent != 0)
-    })
-}
-
-/// A variable of the environment that process `pid` was started with; `None` as well if it may not
-/// be read.
-pub fn environment(pid: u32, name: &str) -> Option<String> {
-    let environment = fs::read(format!("/proc/{pid}/environ")).ok()?;
-    let value = |entry: &[u8]| {
-        let value = entry.strip_prefix(name.as_bytes())?.strip_prefix(b"=")?;
-        Some(String::from_utf8_lossy(value).into_owned())
-    };
-    environment.split(|byte| *byte == 0).find_map(value)
-}
-
-/// Whether the main thread of process `pid` is in the network namespace of the calling thread;
-/// `None` if that cannot be seen.
-pub fn shares_network(pid: u32) -> Option<bool> {
-    let identity =
-        |path: String| fs::metadata(path).ok().map(|namespace| (namespace.dev(), namespace.ino()));
-    let own = identity("/proc/thread-self/ns/net".to_owned())?;
-    identity(format!("/proc/{pid}/ns/net")).map(|other| other == own)
-}
-
 /// A process that cannot be mistaken for a later one with the same id.
 #[derive(Debug)]
-pub struct Handle {
+pub(crate) struct Handle {
     pid: u32,
     process: OwnedFd,
 }
@@ -92,7 +62,7 @@ impl Handle {
     ///
     /// # Errors
     /// `ENOSYS` before Linux 5.3.
-    pub fn open(pid: u32, namespace: impl AsFd) -> Result<Option<Handle>> {
+    pub(crate) fn open(pid: u32, namespace: impl AsFd) -> Result<Option<Handle>> {
         let identity = identity_of(namespace)?;
         let number = i32::try_from(pid).ok().and_then(Pid::from_raw);
         let Some(number) = number else { return Ok(None) };
@@ -111,7 +81,7 @@ impl Handle {
     ///
     /// # Errors
     /// `EPERM` for a process of another user without CAP_KILL.
-    pub fn end(&self, at_once: bool) -> Result<()> {
+    pub(crate) fn end(&self, at_once: bool) -> Result<()> {
         let signal = if at_once { Signal::KILL } else { Signal::TERM };
         match pidfd_send_signal(&self.process, signal) {
             Err(Errno::SRCH) => Ok(()),
@@ -123,10 +93,9 @@ impl Handle {
     ///
     /// # Errors
     /// What poll(2) gives.
-    pub fn wait(&self, timeout: Duration) -> Result<bool> {
-        let timeout = Timespec::try_from(timeout).map_err(|_| {
-            OsError::from_errno("poll", format!("process {}", self.pid), libc::EINVAL)
-        })?;
+    pub(crate) fn wait(&self, timeout: Duration) -> Result<bool> {
+        let timeout =
+            Timespec::try_from(timeout).map_err(|_| failed("poll", self.pid, Errno::INVAL))?;
         let mut descriptors = [PollFd::new(&self.process, PollFlags::IN)];
         match poll(&mut descriptors, Some(&timeout)) {
             // A signal came; whoever waits for longer asks again.
@@ -180,8 +149,9 @@ fn failed(call: &'static str, pid: u32, errno: Errno) -> OsError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{netns, testing};
+    use crate::testing;
     use std::process::Command;
+    use wirelane_os::netns;
 
     #[test]
     fn this_process_is_in_its_namespace() {
@@ -192,25 +162,6 @@ mod tests {
         let not_a_namespace = fs::File::open("/proc/self/status").unwrap();
         assert_eq!(inside(not_a_namespace).unwrap(), []);
         assert!(Handle::open(0, netns::current().unwrap()).unwrap().is_none());
-    }
-
-    #[test]
-    fn ancestors_come_in_order_with_their_environment() {
-        let line: Vec<_> = ancestry().collect();
-        assert_eq!(line.first(), Some(&std::process::id()));
-        assert_eq!(line.get(1), Some(&std::os::unix::process::parent_id()));
-        assert!(!line.contains(&0), "{line:?}");
-        let mut child =
-            Command::new("sleep").arg("600").env("WIRELANE_TEST", "a=b").spawn().unwrap();
-        let pid = child.id();
-        // Until it is another program it has a copy of our environment.
-        assert!(testing::eventually(|| environment(pid, "WIRELANE_TEST").is_some()));
-        assert_eq!(environment(pid, "WIRELANE_TEST").as_deref(), Some("a=b"));
-        assert_eq!(environment(pid, "WIRELANE"), None);
-        assert_eq!(shares_network(pid), Some(true));
-        child.kill().unwrap();
-        child.wait().unwrap();
-        assert_eq!((environment(pid, "WIRELANE_TEST"), shares_network(pid)), (None, None));
     }
 
     #[test]
