@@ -185,8 +185,9 @@ impl<'a> Job<'a> {
     }
 
     /// Measures all cases in rounds, and adds their rows. A case that fails is noted with its
-    /// reason, and usually measured once more in the next round. Each round starts with the next case, so
-    /// that no case is always first; the first round, perhaps the only one, keeps the order.
+    /// reason, and usually measured once more in the next round. Each round starts with the next
+    /// case, so that no case is always first; the first round, perhaps the only one, keeps the
+    /// order.
     ///
     /// # Errors
     /// A required case failed.
