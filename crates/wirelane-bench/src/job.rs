@@ -436,7 +436,7 @@ mod tests {
     use std::cell::RefCell;
 
     use super::*;
-    use crate::params;
+    use crate::row::params;
 
     #[test]
     fn each_round_has_everyone_and_another_one_first() {

@@ -24,4 +24,3 @@ pub mod wire;
 
 pub use self::command::main;
 pub use self::effort::Effort;
-pub(crate) use self::row::params;

@@ -14,9 +14,8 @@ use wirelane_send::kernel::{LiveSender, Pace, Sending};
 use wirelane_send::ndr::{Found, Goal, Method, Search, Shot};
 
 use crate::job::Job;
-use crate::params;
 use crate::peers::find;
-use crate::row::Params;
+use crate::row::{Params, params};
 use crate::wire::Wired;
 
 /// The program that writes as many bytes as the command does.

@@ -20,7 +20,7 @@ use wirelane_wire::{MacAddr, Tcp, packet};
 
 use crate::effort::Effort;
 use crate::job::{Case, Figure, Job, Plan};
-use crate::params;
+use crate::row::params;
 use crate::suite::Suite;
 
 const ETHERNET: u16 = 1;

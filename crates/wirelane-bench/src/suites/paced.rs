@@ -24,9 +24,9 @@ use wirelane_send::ndr::Shot;
 
 use super::bed::{self, Ends};
 use crate::job::{Figure, Job, Sample, wait};
-use crate::params;
 use crate::peers::capture::Program;
 use crate::peers::process::{Running, patience};
+use crate::row::params;
 use crate::suites::senders;
 use crate::wire::Wired;
 

@@ -36,8 +36,8 @@ mod tests {
     use super::book::{highest, lowest};
     use super::*;
     use crate::comparison::SENDER_BOUND;
-    use crate::params;
     use crate::peers::testpmd::{self, NOWHERE};
+    use crate::row::params;
 
     fn row(case: &'static str, peer: Option<&'static str>, samples: &[f64]) -> Row {
         let mode = if case == "txpush" { "copy" } else { "native" };

@@ -17,7 +17,7 @@ use wirelane::error::{Error, Result};
 use wirelane_lab::leftovers::Folder;
 
 use crate::job::{Case, Figure, Job, Sample};
-use crate::params;
+use crate::row::params;
 use crate::suites::bed;
 
 const CASE: &str = "compress";

@@ -30,9 +30,8 @@ use wirelane_os::clock::{self, CpuTime};
 
 use super::timed;
 use crate::job::{Case, Figure, Job, Sample};
-use crate::params;
 use crate::published;
-use crate::row::{Params, Source};
+use crate::row::{Params, Source, params};
 use crate::suites::bed;
 use crate::suites::senders::{self, Senders, Sending};
 use crate::wire::OUTSIDE;

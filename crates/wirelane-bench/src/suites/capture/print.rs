@@ -7,8 +7,8 @@
 use wirelane::error::Result;
 
 use crate::job::{Case, Job};
-use crate::params;
 use crate::peers::capture::PRINTING;
+use crate::row::params;
 use crate::suites::paced::PacedBed;
 
 const CASE: &str = "print";

@@ -22,9 +22,9 @@ use wirelane_os::link::{self, VethEnd};
 use wirelane_send::kernel::{LiveSender, Pace, Sending};
 
 use crate::job::{Case, Job, wait};
-use crate::params;
 use crate::peers::capture::PROGRAMS;
 use crate::peers::process::Running;
+use crate::row::params;
 use crate::suites::bed;
 use crate::suites::paced::{self, LIMIT, SETTLE};
 use crate::suites::parts::Parts;

@@ -13,7 +13,7 @@ use std::process::Command;
 use wirelane::error::Result;
 
 use crate::job::{Case, Job};
-use crate::params;
+use crate::row::params;
 use crate::suites::paced::PacedBed;
 
 const CASE: &str = "short";

@@ -16,7 +16,7 @@ use std::time::Duration;
 use wirelane::error::{Error, Result};
 
 use crate::job::{Case, Figure, Job, Sample};
-use crate::params;
+use crate::row::params;
 use crate::suites::bed::{self, DD, Place, dd};
 
 const CASE: &str = "write";

@@ -9,8 +9,8 @@ use wirelane::error::Result;
 use super::process::{received, run};
 use super::traffic::{IMIX, Traffic};
 use crate::job::{Case, Job};
-use crate::params;
 use crate::peers::find;
+use crate::row::params;
 use crate::suites::bed;
 
 /// Programs that make the same of a capture; every path is one of the folder that they run in.

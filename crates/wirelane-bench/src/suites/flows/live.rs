@@ -11,9 +11,8 @@ use wirelane::error::Result;
 use wirelane_send::ndr::Shot;
 
 use crate::job::{Case, Job, Sample};
-use crate::params;
 use crate::peers::capture::{METERING, PROGRAMS, Program};
-use crate::row::Params;
+use crate::row::{Params, params};
 use crate::suites::bed::Bisection;
 use crate::suites::paced::{PacedBed, PacedSample, SIZE};
 use crate::wire::Wired;

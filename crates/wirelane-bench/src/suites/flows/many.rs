@@ -11,7 +11,7 @@ use wirelane::error::Result;
 use super::process::{received, run};
 use super::traffic::{SMALL, Traffic};
 use crate::job::{Case, Job};
-use crate::params;
+use crate::row::params;
 use crate::suites::bed;
 
 const CASE: &str = "many";

@@ -1,9 +1,8 @@
 //! The segmenter alone: no stack, no queue and no port, a frame of almost 64 KB in warm memory.
 
 use super::case::SUITE;
-use crate::params;
 use crate::report::Report;
-use crate::row::{Row, Subject, median};
+use crate::row::{Row, Subject, median, params};
 use crate::suites::gso::segment::{self, Form};
 use wirelane::checksum::Vectors;
 use wirelane::frame::Offload;

@@ -2,10 +2,9 @@
 
 use super::case::{GsoCase, Offloading, Protocol, SHARES, SUITE, Way};
 use super::sample::{GsoSample, GsoSeries};
-use crate::params;
 use crate::published::{self, Published, Segmentation};
 use crate::report::Report;
-use crate::row::{Row, Subject};
+use crate::row::{Row, Subject, params};
 use crate::suites::gso::account::Account;
 use crate::suites::gso::iperf::PROGRAM;
 

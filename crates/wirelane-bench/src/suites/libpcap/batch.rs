@@ -13,7 +13,7 @@ use wirelane_lab::leftovers::Folder;
 
 use super::compiler::compile;
 use crate::job::{Case, Job};
-use crate::params;
+use crate::row::params;
 use crate::suites::bed;
 
 const CASE: &str = "batch";

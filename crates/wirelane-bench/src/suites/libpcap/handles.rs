@@ -13,8 +13,8 @@ use wirelane_lab::leftovers::Folder;
 
 use super::compiler::compile;
 use crate::job::{Case, Job};
-use crate::params;
 use crate::peers::process::Running;
+use crate::row::params;
 use crate::suites::bed;
 
 const CASE: &str = "handles";

@@ -23,8 +23,7 @@ use wirelane::port::{Transmit, Tx};
 use wirelane::qdisc::{Egress, Handle, QdiscSpec};
 use wirelane::stats::TxCounters;
 
-use crate::params;
-use crate::row::{Row, Subject};
+use crate::row::{Row, Subject, params};
 
 const SUITE: &str = "qdisc";
 const CASE: &str = "bottleneck";

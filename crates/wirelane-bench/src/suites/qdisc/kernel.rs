@@ -18,9 +18,8 @@ use wirelane_lab::{Lab, LabConfig};
 use wirelane_os::bpf::XdpMode;
 use wirelane_os::{affinity, link};
 
-use crate::params;
 use crate::published::{Difference, difference};
-use crate::row::{Row, Subject};
+use crate::row::{Row, Subject, params};
 use crate::suites::bed;
 use crate::suites::programs::Drops;
 use crate::suites::senders;

@@ -26,9 +26,8 @@ use self::kernel::Kernel;
 use self::rings::Rings;
 use crate::effort::Effort;
 use crate::job::{Job, Plan};
-use crate::params;
 use crate::published::{Difference, difference, lock_operation, lock_pair};
-use crate::row::{Params, Row, Source, Subject};
+use crate::row::{Params, Row, Source, Subject, params};
 use crate::statistics::rounds::Rounds;
 use crate::suite::Suite;
 

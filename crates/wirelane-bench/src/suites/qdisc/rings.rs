@@ -10,9 +10,8 @@ use super::distance::{Distance, round_trip_ns};
 use super::ring::{bulk_two_cores, pair_one_core};
 use super::rte_ring::{self, RingFigure};
 use crate::machine::Machine;
-use crate::params;
 use crate::report::Report;
-use crate::row::{Row, Subject, median};
+use crate::row::{Row, Subject, median, params};
 
 const SUITE: &str = "qdisc";
 const PEER: &str = "rte_ring";

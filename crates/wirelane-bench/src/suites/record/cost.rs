@@ -11,9 +11,8 @@ use wirelane::error::Result;
 use super::bed::{Cable, Trial};
 use super::load::Shape;
 use crate::job::{Case, Figure, Job, Sample};
-use crate::params;
 use crate::peers::recorders::{Recorder, STENOTYPE};
-use crate::row::Params;
+use crate::row::{Params, params};
 
 const CASE: &str = "cost";
 const WITHOUT_INDEX: &str = "cost-without-index";

@@ -20,7 +20,7 @@ use wirelane_store::{EXTENT_SIZE, ExtentHeader, IndexBuilder};
 use super::bed::Bed;
 use super::traffic::{MEAN, Traffic};
 use crate::job::{Case, Figure, Job, Sample};
-use crate::params;
+use crate::row::params;
 
 const LZ4: &str = "lz4";
 const INDEX: &str = "index";

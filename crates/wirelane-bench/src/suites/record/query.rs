@@ -20,9 +20,8 @@ use super::bed::{self, Bed, Cable};
 use super::steno::{Recorded, STENOGRAPHER};
 use super::traffic::{Flow, MEAN, PACKETS_OF_FLOW, Traffic};
 use crate::job::Job;
-use crate::params;
 use crate::peers::find;
-use crate::row::{Row, Subject};
+use crate::row::{Row, Subject, params};
 use crate::statistics::rounds::Rounds;
 
 const CASE: &str = "query";

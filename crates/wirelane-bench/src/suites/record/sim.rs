@@ -8,8 +8,8 @@ use wirelane::error::{Error, Result};
 use super::bed::{self, Bed};
 use super::load::FLOWS;
 use crate::job::{Case, Figure, Job, Sample};
-use crate::params;
 use crate::peers::recorders::{OURS, Recording};
+use crate::row::params;
 use crate::suites::bed::{DD, dd_direct};
 
 const CASE: &str = "sim";

@@ -12,9 +12,8 @@ use super::bed::{Cable, Trial};
 use super::load::Shape;
 use crate::comparison::SENDER_BOUND;
 use crate::job::{Case, Job, Sample};
-use crate::params;
 use crate::peers::recorders::Recorder;
-use crate::row::Params;
+use crate::row::{Params, params};
 use crate::suites::bed::Bisection;
 
 const CASE: &str = "veth";

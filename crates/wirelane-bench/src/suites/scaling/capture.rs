@@ -18,8 +18,8 @@ use wirelane::error::{Error, Result};
 use wirelane::port::sim::Stream;
 
 use crate::job::{Case, Figure, Job, Sample};
-use crate::params;
 use crate::peers::process::Running;
+use crate::row::params;
 use crate::suites::bed::{self, DD, Place, dd};
 
 const CASE: &str = "capture";

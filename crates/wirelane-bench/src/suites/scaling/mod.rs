@@ -29,8 +29,7 @@ use wirelane::port::{self, Backend, OpenOptions, Spec, Take};
 
 use crate::effort::Effort;
 use crate::job::{Job, Plan};
-use crate::params;
-use crate::row::{Param, Params, Row};
+use crate::row::{Param, Params, Row, params};
 use crate::statistics::scalability::Scalability;
 use crate::suite::Suite;
 use crate::suites::bed;

@@ -33,10 +33,9 @@ use self::ours::Ours;
 use self::shape::{FLOWS, PERCENTS};
 use crate::effort::Effort;
 use crate::job::{self, Figure, Job, Plan, Sample};
-use crate::params;
 use crate::peers::process::patience;
 use crate::peers::senders::{Order, SENDERS, Sender};
-use crate::row::Params;
+use crate::row::{Params, params};
 use crate::suite::Suite;
 
 /// Distance of the packets of the long file.

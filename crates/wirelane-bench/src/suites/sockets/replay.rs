@@ -19,8 +19,8 @@ use wirelane_os::bpf::XdpMode;
 use wirelane_os::clock;
 
 use crate::job::{Case, Job, Sample, go_on};
-use crate::params;
 use crate::peers::process::{Running, line};
+use crate::row::params;
 use crate::suites::bed;
 use crate::suites::programs::Drops;
 

@@ -3,9 +3,8 @@
 use super::sample::{Nature, PortSample};
 use super::subject::{Measured, XDP_DROP, XDP_REDIRECT};
 use crate::job::{Figure, Sample};
-use crate::params;
 use crate::published::{self, Published, ns_per_packet};
-use crate::row::Row;
+use crate::row::{Row, params};
 use crate::task::Task;
 
 /// Names of the parts of the histogram: `batch_16_share` is the share of calls that moved 16 to 31

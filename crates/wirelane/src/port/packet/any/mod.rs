@@ -6,7 +6,7 @@
 //! of its queue number (`skb->queue_mapping`); what number that is at which interface depends on
 //! the driver, and is found out when the first packet of an interface comes ([`InterfaceLookup`]).
 //!
-//! Each interface, class and queue is an entry of the interface table: see [`DiscoveredInterfaces`].
+//! Each interface, class and queue is an entry of the interface table, [`DiscoveredInterfaces`].
 
 mod handle;
 pub(super) mod interfaces;
