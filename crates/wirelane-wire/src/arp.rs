@@ -89,7 +89,9 @@ impl Arp {
 pub struct ArpOperation(pub u16);
 
 fields! {
-    ArpOperation: 2, |it| ArpOperation(u16::from_be_bytes(it)), |it: ArpOperation| it.0.to_be_bytes();
+    ArpOperation: 2,
+        |it| ArpOperation(u16::from_be_bytes(it)),
+        |it: ArpOperation| it.0.to_be_bytes();
 }
 
 impl ArpOperation {
@@ -102,6 +104,7 @@ impl ArpOperation {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::header::tests;
 
     const BYTES: [u8; 30] = [
         0, 1, 0x08, 0x00, 6, 4, 0, 1, 0x02, 0, 0, 0, 0, 1, 192, 0, 2, 1, 0, 0, 0, 0, 0, 0, 192, 0,
@@ -121,33 +124,10 @@ mod tests {
         assert_eq!((view.target_mac(), view.target()), (MacAddr::ZERO, VALUE.target));
     }
 
-    #[test]
-    fn construct() {
-        let mut message = [0xa5; 30];
-        assert_eq!(VALUE.emit(&mut message), Ok(VALUE.header_len()));
-        message[LEN..].fill(0);
-        assert_eq!(message, BYTES);
-    }
+    tests! { Arp, ArpView, LEN }
 
     #[test]
-    fn parse() {
-        assert_eq!(Arp::parse(&ArpView::new(&BYTES).unwrap()), VALUE);
-    }
-
-    #[test]
-    fn emit() {
-        let mut message = [0; LEN];
-        assert_eq!(VALUE.emit(&mut message), Ok(LEN));
-        assert_eq!(message, BYTES[..LEN]);
-    }
-
-    #[test]
-    fn impossible_len() {
-        for have in 0..LEN {
-            let error = WireError::Truncated { needed: LEN, have };
-            assert_eq!(ArpView::new(&BYTES[..have]).unwrap_err(), error);
-            assert_eq!(VALUE.emit(&mut [0; LEN][..have]), Err(error));
-        }
+    fn malformed() {
         for at in 0..6 {
             let mut message = BYTES;
             message[at] ^= 0x10;

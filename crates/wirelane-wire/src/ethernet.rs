@@ -234,6 +234,7 @@ impl fmt::Debug for EtherType {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::header::tests;
     use std::string::ToString;
 
     const BYTES: [u8; 18] =
@@ -253,34 +254,7 @@ mod tests {
         assert_eq!(view.payload(), [0x45, 1, 2, 3]);
     }
 
-    #[test]
-    fn construct() {
-        let mut frame = [0xa5; 18];
-        assert_eq!(VALUE.emit(&mut frame), Ok(VALUE.header_len()));
-        frame[LEN..].copy_from_slice(&BYTES[LEN..]);
-        assert_eq!(frame, BYTES);
-    }
-
-    #[test]
-    fn parse() {
-        assert_eq!(Ethernet::parse(&EthernetView::new(&BYTES).unwrap()), VALUE);
-    }
-
-    #[test]
-    fn emit() {
-        let mut header = [0; LEN];
-        assert_eq!(VALUE.emit(&mut header), Ok(LEN));
-        assert_eq!(header, BYTES[..LEN]);
-    }
-
-    #[test]
-    fn impossible_len() {
-        for have in 0..LEN {
-            let error = WireError::Truncated { needed: LEN, have };
-            assert_eq!(EthernetView::new(&BYTES[..have]).unwrap_err(), error);
-            assert_eq!(VALUE.emit(&mut [0; LEN][..have]), Err(error));
-        }
-    }
+    tests! { Ethernet, EthernetView, LEN }
 
     #[test]
     fn change() {

@@ -101,6 +101,7 @@ impl<'a> Geneve<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::header::tests;
 
     const BYTES: [u8; 14] = [1, 0x40, 0x65, 0x58, 0, 0, 7, 0, 1, 2, 3, 4, 0xaa, 0xbb];
     const VALUE: Geneve<'_> = Geneve {
@@ -120,41 +121,16 @@ mod tests {
         assert_eq!((view.options(), view.payload()), (&[1, 2, 3, 4][..], &[0xaa, 0xbb][..]));
     }
 
-    #[test]
-    fn construct() {
-        let mut bytes = [0xff; 14];
-        assert_eq!(VALUE.emit(&mut bytes), Ok(VALUE.header_len()));
-        bytes[12..].copy_from_slice(&[0xaa, 0xbb]);
-        assert_eq!(bytes, BYTES);
-    }
+    tests! { Geneve, GeneveView, 12, MIN_LEN, 12 }
 
     #[test]
-    fn parse() {
-        assert_eq!(Geneve::parse(&GeneveView::new(&BYTES).unwrap()), VALUE);
-    }
-
-    #[test]
-    fn emit() {
-        let mut header = [0; 12];
-        assert_eq!(VALUE.emit(&mut header), Ok(12));
-        assert_eq!(header, BYTES[..12]);
+    fn out_of_range() {
         for wrong in [
             Geneve { id: 1 << 24, ..VALUE },
             Geneve { options: &[0; 3], ..VALUE },
             Geneve { options: &[0; 256], ..VALUE },
         ] {
             assert!(matches!(wrong.emit(&mut [0; 300]), Err(WireError::Malformed(_))));
-        }
-    }
-
-    #[test]
-    fn impossible_len() {
-        for have in 0..12 {
-            let needed = if have < MIN_LEN { MIN_LEN } else { 12 };
-            let error = WireError::Truncated { needed, have };
-            assert_eq!(GeneveView::new(&BYTES[..have]).unwrap_err(), error);
-            let error = WireError::Truncated { needed: 12, have };
-            assert_eq!(VALUE.emit(&mut [0; 12][..have]), Err(error));
         }
         assert!(matches!(GeneveView::new(&[0x40; MIN_LEN]), Err(WireError::Malformed(_))));
     }

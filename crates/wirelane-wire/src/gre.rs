@@ -145,6 +145,7 @@ const fn fields_len(flags: u8) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::header::tests;
 
     const BYTES: [u8; 18] =
         [0xb0, 0, 0x08, 0x00, 0x12, 0x34, 0, 0, 0, 0, 0, 9, 0, 0, 1, 0, 0xaa, 0xbb];
@@ -167,16 +168,10 @@ mod tests {
         assert_eq!((plain.protocol(), plain.payload()), (EtherType::IPV6, &[1][..]));
     }
 
-    #[test]
-    fn construct() {
-        let mut bytes = [0xff; 18];
-        assert_eq!(VALUE.emit(&mut bytes), Ok(VALUE.header_len()));
-        bytes[16..].copy_from_slice(&[0xaa, 0xbb]);
-        assert_eq!(bytes, BYTES);
-    }
+    tests! { Gre, GreView, 16, MIN_LEN, 16 }
 
     #[test]
-    fn parse() {
+    fn optional_fields() {
         for value in [
             VALUE,
             Gre { checksum: None, ..VALUE },
@@ -191,21 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn emit() {
-        let mut header = [0; 16];
-        assert_eq!(VALUE.emit(&mut header), Ok(16));
-        assert_eq!(header, BYTES[..16]);
-    }
-
-    #[test]
-    fn impossible_len() {
-        for have in 0..16 {
-            let needed = if have < MIN_LEN { MIN_LEN } else { 16 };
-            let error = WireError::Truncated { needed, have };
-            assert_eq!(GreView::new(&BYTES[..have]).unwrap_err(), error);
-            let error = WireError::Truncated { needed: 16, have };
-            assert_eq!(VALUE.emit(&mut [0; 16][..have]), Err(error));
-        }
+    fn malformed() {
         for first in [[0x40, 0], [0x01, 0], [0, 1]] {
             let bytes = [first[0], first[1], 8, 0];
             assert!(matches!(GreView::new(&bytes), Err(WireError::Malformed(_))));

@@ -2,11 +2,11 @@
 
 /// Defines the view and the value of a header.
 ///
-/// The view has the `LEN` bytes at fixed places and the parts behind them. A field `name: Type = AT`
-/// stands at the byte `AT`: it becomes an accessor of the view and a field of the value, which
-/// `parse` reads and `put_fields` writes. A field `name: Type` is one of the value; its accessor is
-/// written by hand, or the value has `name: Type => |view| EXPRESSION`. `LEN + options` is a header
-/// with options behind it, `LEN + ..` another one whose length varies.
+/// The view has the `LEN` bytes at fixed places and the parts behind them. A field
+/// `name: Type = AT` stands at the byte `AT`: it becomes an accessor of the view and a field of the
+/// value, which `parse` reads and `put_fields` writes. A field `name: Type` is one of the value;
+/// its accessor is written by hand, or the value has `name: Type => |view| EXPRESSION`.
+/// `LEN + options` is a header with options behind it, `LEN + ..` another one whose length varies.
 macro_rules! header {
     ($(#[$view_doc:meta])* view $view:ident($len:ident) $parts:tt) => {
         crate::header::header! { @view [$(#[$view_doc])*] $view($len) $parts }
@@ -142,4 +142,50 @@ macro_rules! value {
     }};
 }
 
+/// The tests that headers have in common. The module has the bytes of a header with what follows
+/// it, and its value. `header` is the length of the header, the view needs `fixed` bytes at first,
+/// and then `whole` of them.
+#[cfg(test)]
+macro_rules! tests {
+    ($value:ident, $view:ident, $header:expr) => {
+        crate::header::tests! { $value, $view, $header, $header, $header }
+    };
+    ($value:ident, $view:ident, $header:expr, $fixed:expr, $whole:expr) => {
+        #[test]
+        fn construct() {
+            let mut bytes = BYTES;
+            bytes[..$header].fill(0xa5);
+            assert_eq!(VALUE.emit(&mut bytes), Ok(VALUE.header_len()));
+            assert_eq!(bytes, BYTES);
+        }
+
+        #[test]
+        fn parse() {
+            assert_eq!($value::parse(&$view::new(&BYTES).unwrap()), VALUE);
+        }
+
+        #[test]
+        fn emit() {
+            let mut header = [0; $header];
+            assert_eq!(VALUE.emit(&mut header), Ok($header));
+            assert_eq!(header, BYTES[..$header]);
+        }
+
+        #[test]
+        fn impossible_len() {
+            for have in 0..$whole {
+                let needed = if have < $fixed { $fixed } else { $whole };
+                let error = WireError::Truncated { needed, have };
+                assert_eq!($view::new(&BYTES[..have]).unwrap_err(), error);
+            }
+            for have in 0..$header {
+                let error = WireError::Truncated { needed: $header, have };
+                assert_eq!(VALUE.emit(&mut [0; $header][..have]), Err(error));
+            }
+        }
+    };
+}
+
+#[cfg(test)]
+pub(crate) use tests;
 pub(crate) use {accessor, accessors, header, value};

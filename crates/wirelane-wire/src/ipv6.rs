@@ -247,6 +247,7 @@ pub fn decrement_hop_limit(packet: &mut [u8]) -> Result<u8, WireError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::header::tests;
 
     /// 2001:db8::1 > 2001:db8::2, UDP, 3 bytes of payload and 1 of padding.
     const BYTES: [u8; 44] = [
@@ -278,44 +279,17 @@ mod tests {
         assert_eq!(view.upper().unwrap().payload, b"abc");
     }
 
-    #[test]
-    fn construct() {
-        let mut packet = [0xa5; 44];
-        assert_eq!(VALUE.emit(&mut packet), Ok(VALUE.header_len()));
-        packet[LEN..].copy_from_slice(&BYTES[LEN..]);
-        assert_eq!(packet, BYTES);
-    }
+    tests! { Ipv6, Ipv6View, LEN, LEN, 43 }
 
     #[test]
-    fn parse() {
-        assert_eq!(Ipv6::parse(&Ipv6View::new(&BYTES).unwrap()), VALUE);
-    }
-
-    #[test]
-    fn emit() {
-        let mut header = [0; LEN];
-        assert_eq!(VALUE.emit(&mut header), Ok(LEN));
-        assert_eq!(header, BYTES[..LEN]);
+    fn out_of_range() {
         let wrong = [
             Ipv6 { dscp: 64, ..VALUE },
             Ipv6 { ecn: 4, ..VALUE },
             Ipv6 { flow_label: 1 << 20, ..VALUE },
         ];
         for value in wrong {
-            assert!(matches!(value.emit(&mut header), Err(WireError::Malformed(_))), "{value:?}");
-        }
-    }
-
-    #[test]
-    fn impossible_len() {
-        for have in 0..43 {
-            let needed = if have < LEN { LEN } else { 43 };
-            let error = WireError::Truncated { needed, have };
-            assert_eq!(Ipv6View::new(&BYTES[..have]).unwrap_err(), error);
-        }
-        for have in 0..LEN {
-            let error = WireError::Truncated { needed: LEN, have };
-            assert_eq!(VALUE.emit(&mut [0; LEN][..have]), Err(error));
+            assert!(matches!(value.emit(&mut [0; LEN]), Err(WireError::Malformed(_))), "{value:?}");
         }
         let mut packet = BYTES;
         packet[0] = 0x45;

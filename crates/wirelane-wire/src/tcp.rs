@@ -308,6 +308,7 @@ mod tests {
 
     use super::*;
     use crate::checksum::pseudo_v4;
+    use crate::header::tests;
     use crate::protocol::Protocol;
 
     /// A data segment with a maximum-segment-size option and 3 bytes of payload.
@@ -345,32 +346,29 @@ mod tests {
         assert_eq!(view.payload(), b"abc");
     }
 
+    tests! { Tcp, TcpView, 24, MIN_LEN, 24 }
+
     #[test]
-    fn construct() {
-        let mut segment = [0xa5; 27];
-        assert_eq!(VALUE.emit(&mut segment), Ok(VALUE.header_len()));
-        segment[24..].copy_from_slice(b"abc");
+    fn checksum() {
+        let mut segment = BYTES;
+        segment[CHECKSUM_OFFSET..CHECKSUM_OFFSET + 2].fill(0xa5);
         fill_checksum(&mut segment, pseudo()).unwrap();
         assert!(TcpView::new(&segment).unwrap().checksum_is_valid(pseudo()));
         assert_eq!(segment, BYTES);
         segment[26] ^= 1;
         assert!(!TcpView::new(&segment).unwrap().checksum_is_valid(pseudo()));
+        assert!(fill_checksum(&mut segment[..19], Sum::ZERO).is_err());
     }
 
     #[test]
-    fn parse() {
-        assert_eq!(Tcp::parse(&TcpView::new(&BYTES).unwrap()), VALUE);
-    }
-
-    #[test]
-    fn emit() {
-        let mut header = [0; 24];
-        assert_eq!(VALUE.emit(&mut header), Ok(24));
-        assert_eq!(header, BYTES[..24]);
+    fn out_of_range() {
         for options in [&[1; 3][..], &[1; 44]] {
             let error = Tcp { options, ..VALUE }.emit(&mut [0; 80]).unwrap_err();
             assert_eq!(error, WireError::Malformed("TCP options length"));
         }
+        let mut segment = BYTES;
+        segment[12] = 0x41;
+        assert!(matches!(TcpView::new(&segment), Err(WireError::Malformed(_))));
     }
 
     #[test]
@@ -408,21 +406,6 @@ mod tests {
         view.pseudo_changed(old, new);
         assert_eq!(view.as_view().checksum(), pseudo().minus(old).plus(new).partial());
         assert!(TcpMut::new(&mut segment[..23], ChecksumState::Complete).is_err());
-    }
-
-    #[test]
-    fn impossible_len() {
-        for have in 0..24 {
-            let needed = if have < MIN_LEN { MIN_LEN } else { 24 };
-            let error = WireError::Truncated { needed, have };
-            assert_eq!(TcpView::new(&BYTES[..have]).unwrap_err(), error);
-            let error = WireError::Truncated { needed: 24, have };
-            assert_eq!(VALUE.emit(&mut [0; 24][..have]), Err(error));
-        }
-        let mut segment = BYTES;
-        segment[12] = 0x41;
-        assert!(matches!(TcpView::new(&segment), Err(WireError::Malformed(_))));
-        assert!(fill_checksum(&mut segment[..19], Sum::ZERO).is_err());
     }
 
     #[test]

@@ -164,6 +164,7 @@ mod tests {
 
     use super::*;
     use crate::checksum::pseudo_v4;
+    use crate::header::tests;
     use crate::protocol::Protocol;
 
     const BYTES: [u8; 13] = [0x30, 0x39, 0x00, 0x35, 0, 11, 0xf7, 0x04, b'a', b'b', b'c', 0, 0];
@@ -183,42 +184,24 @@ mod tests {
         assert_eq!(view.payload(), b"abc");
     }
 
+    tests! { Udp, UdpView, LEN, LEN, 11 }
+
     #[test]
-    fn construct() {
-        let mut datagram = [0xa5; 13];
-        assert_eq!(Udp { checksum: 0xffff, ..VALUE }.emit(&mut datagram), Ok(VALUE.header_len()));
-        datagram[LEN..].copy_from_slice(&BYTES[LEN..]);
+    fn checksum() {
+        let mut datagram = BYTES;
+        datagram[6..8].fill(0xff);
         fill_checksum(&mut datagram[..11], pseudo()).unwrap();
-        let view = UdpView::new(&datagram).unwrap();
-        assert!(view.checksum_is_valid(pseudo()));
+        assert!(UdpView::new(&datagram).unwrap().checksum_is_valid(pseudo()));
         assert_eq!(datagram, BYTES);
-    }
-
-    #[test]
-    fn parse() {
-        assert_eq!(Udp::parse(&UdpView::new(&BYTES).unwrap()), VALUE);
-    }
-
-    #[test]
-    fn emit() {
-        let mut header = [0; LEN];
-        assert_eq!(VALUE.emit(&mut header), Ok(LEN));
-        assert_eq!(header, BYTES[..LEN]);
-        assert!(Udp { payload_len: 65528, ..VALUE }.emit(&mut header).is_err());
-    }
-
-    #[test]
-    fn impossible_len() {
-        for have in 0..11 {
-            let needed = if have < LEN { LEN } else { 11 };
-            let error = WireError::Truncated { needed, have };
-            assert_eq!(UdpView::new(&BYTES[..have]).unwrap_err(), error);
-        }
         for have in 0..LEN {
             let error = WireError::Truncated { needed: LEN, have };
-            assert_eq!(VALUE.emit(&mut [0; LEN][..have]), Err(error));
             assert_eq!(fill_checksum(&mut [0; LEN][..have], Sum::ZERO), Err(error));
         }
+    }
+
+    #[test]
+    fn out_of_range() {
+        assert!(Udp { payload_len: 65528, ..VALUE }.emit(&mut [0; LEN]).is_err());
         let mut datagram = BYTES;
         datagram[5] = 7;
         assert!(matches!(UdpView::new(&datagram), Err(WireError::Malformed(_))));

@@ -100,6 +100,7 @@ impl Vlan {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::header::tests;
 
     const BYTES: [u8; 6] = [0xb0, 0x64, 0x86, 0xdd, 0x60, 0x00];
     const VALUE: Vlan =
@@ -116,34 +117,12 @@ mod tests {
         assert_eq!(view.payload(), [0x60, 0x00]);
     }
 
-    #[test]
-    fn construct() {
-        let mut bytes = [0xff; 6];
-        assert_eq!(VALUE.emit(&mut bytes), Ok(VALUE.header_len()));
-        bytes[LEN..].copy_from_slice(&[0x60, 0x00]);
-        assert_eq!(bytes, BYTES);
-    }
+    tests! { Vlan, VlanView, LEN }
 
     #[test]
-    fn parse() {
-        assert_eq!(Vlan::parse(&VlanView::new(&BYTES).unwrap()), VALUE);
-    }
-
-    #[test]
-    fn emit() {
-        let mut tag = [0; LEN];
-        assert_eq!(VALUE.emit(&mut tag), Ok(LEN));
-        assert_eq!(tag, BYTES[..LEN]);
-        assert!(Vlan { priority: 8, ..VALUE }.emit(&mut tag).is_err());
-        assert!(Vlan { id: 4096, ..VALUE }.emit(&mut tag).is_err());
-    }
-
-    #[test]
-    fn impossible_len() {
-        for have in 0..LEN {
-            let error = WireError::Truncated { needed: LEN, have };
-            assert_eq!(VlanView::new(&BYTES[..have]).unwrap_err(), error);
-            assert_eq!(VALUE.emit(&mut [0; LEN][..have]), Err(error));
+    fn out_of_range() {
+        for wrong in [Vlan { priority: 8, ..VALUE }, Vlan { id: 4096, ..VALUE }] {
+            assert!(wrong.emit(&mut [0; LEN]).is_err());
         }
     }
 }

@@ -79,6 +79,7 @@ impl Vxlan {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::header::tests;
 
     const BYTES: [u8; 10] = [0x08, 0, 0, 0, 0x12, 0x34, 0x56, 0, 0xaa, 0xbb];
     const VALUE: Vxlan = Vxlan { id: 0x0012_3456 };
@@ -89,34 +90,11 @@ mod tests {
         assert_eq!((view.id(), view.payload()), (0x0012_3456, &[0xaa, 0xbb][..]));
     }
 
-    #[test]
-    fn construct() {
-        let mut bytes = [0xff; 10];
-        assert_eq!(VALUE.emit(&mut bytes), Ok(VALUE.header_len()));
-        bytes[LEN..].copy_from_slice(&[0xaa, 0xbb]);
-        assert_eq!(bytes, BYTES);
-    }
+    tests! { Vxlan, VxlanView, LEN }
 
     #[test]
-    fn parse() {
-        assert_eq!(Vxlan::parse(&VxlanView::new(&BYTES).unwrap()), VALUE);
-    }
-
-    #[test]
-    fn emit() {
-        let mut header = [0; LEN];
-        assert_eq!(VALUE.emit(&mut header), Ok(LEN));
-        assert_eq!(header, BYTES[..LEN]);
-        assert!(Vxlan { id: 1 << 24 }.emit(&mut header).is_err());
-    }
-
-    #[test]
-    fn impossible_len() {
-        for have in 0..LEN {
-            let error = WireError::Truncated { needed: LEN, have };
-            assert_eq!(VxlanView::new(&BYTES[..have]).unwrap_err(), error);
-            assert_eq!(VALUE.emit(&mut [0; LEN][..have]), Err(error));
-        }
+    fn malformed() {
+        assert!(Vxlan { id: 1 << 24 }.emit(&mut [0; LEN]).is_err());
         assert!(matches!(VxlanView::new(&[0; LEN]), Err(WireError::Malformed(_))));
     }
 }

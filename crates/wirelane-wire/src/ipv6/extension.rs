@@ -214,6 +214,7 @@ mod tests {
     use std::vec::Vec;
 
     use super::*;
+    use crate::header::tests;
 
     const BYTES: [u8; 10] = [0x11, 0, 0x05, 0xa9, 0xde, 0xad, 0xbe, 0xef, 1, 2];
     const VALUE: Fragment = Fragment {
@@ -232,34 +233,11 @@ mod tests {
         assert_eq!(view.payload(), [1, 2]);
     }
 
-    #[test]
-    fn construct() {
-        let mut bytes = [0xff; 10];
-        assert_eq!(VALUE.emit(&mut bytes), Ok(VALUE.header_len()));
-        bytes[FRAGMENT_LEN..].copy_from_slice(&[1, 2]);
-        assert_eq!(bytes, BYTES);
-    }
+    tests! { Fragment, FragmentView, FRAGMENT_LEN }
 
     #[test]
-    fn parse() {
-        assert_eq!(Fragment::parse(&FragmentView::new(&BYTES).unwrap()), VALUE);
-    }
-
-    #[test]
-    fn emit() {
-        let mut header = [0; FRAGMENT_LEN];
-        assert_eq!(VALUE.emit(&mut header), Ok(FRAGMENT_LEN));
-        assert_eq!(header, BYTES[..FRAGMENT_LEN]);
-        assert!(Fragment { offset: 4, ..VALUE }.emit(&mut header).is_err());
-    }
-
-    #[test]
-    fn impossible_len() {
-        for have in 0..FRAGMENT_LEN {
-            let error = WireError::Truncated { needed: FRAGMENT_LEN, have };
-            assert_eq!(FragmentView::new(&BYTES[..have]).unwrap_err(), error);
-            assert_eq!(VALUE.emit(&mut [0; FRAGMENT_LEN][..have]), Err(error));
-        }
+    fn out_of_range() {
+        assert!(Fragment { offset: 4, ..VALUE }.emit(&mut [0; FRAGMENT_LEN]).is_err());
     }
 
     /// Hop-by-hop (8), routing (24), an atomic fragment (8), AH (24), destination options (16),
