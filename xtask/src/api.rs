@@ -6,8 +6,8 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use crate::cargo;
 use crate::context::{self, Context};
+use crate::rustdoc;
 use crate::step::Outcome;
 
 /// What a program gets: the library, and the crates whose items it names.
@@ -15,6 +15,9 @@ const CRATES: [&str; 4] = ["wirelane", "wirelane-wire", "wirelane-filter", "wire
 
 /// Compares every crate with its snapshot, or writes the snapshots anew.
 pub(crate) fn run(context: &Context) -> Outcome {
+    if !rustdoc::of(context, &CRATES) {
+        return Outcome::failure("rustdoc failed");
+    }
     let mut outcome = Outcome::default();
     for name in CRATES {
         let path = context::root().join("crates").join(name).join("api.txt");
@@ -27,17 +30,7 @@ pub(crate) fn run(context: &Context) -> Outcome {
 
 /// The public items of a crate, one a line.
 fn list(context: &Context, name: &str) -> Result<String, String> {
-    let target = context.target("api");
-    let mut command = cargo::stable(&["rustdoc", "-p", name, "--lib", "--"]);
-    command
-        .args(["-Z", "unstable-options", "--output-format", "json"])
-        // JSON is unstable, and its format fixed by the toolchain, which the workspace pins.
-        .env("RUSTC_BOOTSTRAP", "1")
-        .env("CARGO_TARGET_DIR", &target);
-    if !cargo::succeeds(&mut command) {
-        return Err("rustdoc failed".to_owned());
-    }
-    let json = target.join("doc").join(name.replace('-', "_")).with_extension("json");
+    let json = rustdoc::file(context, name);
     let api = public_api::Builder::from_rustdoc_json(&json)
         .omit_blanket_impls(true)
         .omit_auto_trait_impls(true)

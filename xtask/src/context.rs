@@ -1,5 +1,6 @@
 //! What every step knows: where the workspace is, what was asked for, and who asks.
 
+use std::cell::OnceCell;
 use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,6 +19,8 @@ pub(crate) struct Context {
     pub(crate) ci: bool,
     /// Whether snapshots are written, not compared.
     pub(crate) bless: bool,
+    /// Whether the documentation could be made, if it was.
+    pub(crate) documented: OnceCell<bool>,
     target: PathBuf,
 }
 
@@ -32,6 +35,7 @@ impl Context {
             privileged: status_field("CapEff:").as_deref().is_some_and(has_capabilities),
             ci: ci || env::var_os("CI").is_some_and(|value| value == "true" || value == "1"),
             bless: false,
+            documented: OnceCell::new(),
             target: target_directory(),
         }
     }

@@ -14,6 +14,7 @@ mod fuzz;
 mod libtest;
 mod nextest;
 mod portable;
+mod rustdoc;
 mod setup;
 mod step;
 mod targets;

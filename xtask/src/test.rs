@@ -15,6 +15,7 @@ use crate::first_build;
 use crate::fuzz;
 use crate::nextest;
 use crate::portable;
+use crate::rustdoc;
 use crate::setup;
 use crate::step::{Done, Outcome, Step, summarize};
 use crate::vm;
@@ -152,12 +153,8 @@ fn clippy(_context: &Context) -> Outcome {
     Outcome::single(cargo::succeeds(command.args(["--all-targets", "--", "-D", "warnings"])))
 }
 
-/// All crates but the largest program, of which nobody reads a page: its dependencies would be
-/// checked once more, without the features that tests add.
-fn document(_context: &Context) -> Outcome {
-    let arguments = ["doc", "--workspace", "--no-deps", "--exclude", "wirelane-query"];
-    let mut command = cargo::stable(&arguments);
-    Outcome::single(cargo::succeeds(command.env("RUSTDOCFLAGS", "-D warnings")))
+fn document(context: &Context) -> Outcome {
+    Outcome::single(rustdoc::of_all(context))
 }
 
 fn tests(context: &Context) -> Outcome {
@@ -212,10 +209,16 @@ fn unlogged<'a>(names: impl Iterator<Item = &'a str>, log: &str) -> (usize, Vec<
     (names.len(), missing.map(|name| (*name).to_owned()).collect())
 }
 
+/// Leaves out dev-dependencies that checks of concurrency do not need: some depend on the library,
+/// which would be built twice.
+const LEAN: &str = "--cfg concurrency_only";
+
 fn loom(context: &Context) -> Outcome {
-    let mut command = cargo::stable(&["test", "--release", "-p", "wirelane", "--lib", "loom_"]);
+    let arguments = ["test", "--release", "-p", "wirelane", "--no-default-features", "--lib"];
+    let mut command = cargo::stable(&arguments);
     command
-        .env("RUSTFLAGS", "--cfg loom -Cdebug-assertions")
+        .arg("loom_")
+        .env("RUSTFLAGS", format!("--cfg loom {LEAN} -Cdebug-assertions"))
         .env("CARGO_TARGET_DIR", context.target("loom"))
         // The models are what should take time here, not optimising them as a whole.
         .args(["--config", "profile.release.package.wirelane.codegen-units=16"]);
@@ -257,6 +260,7 @@ fn miri(context: &Context) -> Outcome {
         command
             .args(filter)
             .env("CARGO_TARGET_DIR", context.target("miri"))
+            .env("RUSTFLAGS", LEAN)
             // Property tests look for a file of old failures, and take seconds per case.
             .env("MIRIFLAGS", "-Zmiri-disable-isolation -Zmiri-strict-provenance")
             .env("PROPTEST_CASES", "2");
@@ -276,27 +280,36 @@ fn thread_sanitizer(context: &Context) -> Outcome {
     let Some(host) = cargo::host() else {
         return Outcome::failure("rustc does not say what machine this is");
     };
-    // The standard library is built again: an uninstrumented one would hide its synchronisation.
-    let mut command = cargo::nightly(&["test", "-Zbuild-std", "--target", &host]);
-    command
-        .args(["-p", "wirelane", "-p", "wirelane-capi", "--lib", "--"])
-        .args(["ring::", "pool::", "qdisc::", "table::"])
-        .env("RUSTFLAGS", "-Zsanitizer=thread")
-        .env("CARGO_TARGET_DIR", context.target("tsan"));
+    let mut command = sanitized(context, "test", &host);
+    // Property tests with one thread show no race.
+    command.args(["--", "ring::", "pool::", "qdisc::", "table::"]).env("PROPTEST_CASES", "16");
     let (succeeded, report) = cargo::tests(&mut command);
     let mut outcome = report.outcome(succeeded);
     outcome += sanitized_drop_in(context, &host);
     outcome
 }
 
-/// What threads may do with the libpcap drop-in: programs in C, for which it is built here.
+/// A command of cargo for what ThreadSanitizer looks at. The selection is always the same, so that
+/// everything is built once: a test of the libpcap drop-in makes its crates have the features that
+/// the unit tests need.
+fn sanitized(context: &Context, command: &str, host: &str) -> Command {
+    // The standard library is built again: an uninstrumented one would hide its synchronisation.
+    // Panics need no backtrace.
+    let standard = ["-Zbuild-std", "-Zbuild-std-features=panic-unwind", "--target", host];
+    let mut command = cargo::nightly(&[command]);
+    command
+        .args(standard)
+        .args(["-p", "wirelane", "-p", "wirelane-capi", "-p", "wirelane-libpcap"])
+        .args(["--lib", "--test", "symbols"])
+        .env("RUSTFLAGS", format!("-Zsanitizer=thread {LEAN}"))
+        .env("CARGO_TARGET_DIR", context.target("tsan"));
+    command
+}
+
+/// What threads may do with the libpcap drop-in: programs in C, for which it gets its name here.
 fn sanitized_drop_in(context: &Context, host: &str) -> Outcome {
     let target = context.target("tsan");
-    let mut build = cargo::nightly(&["build", "-Zbuild-std", "--target", host]);
-    build
-        .args(["-p", "wirelane-libpcap", "--lib"])
-        .env("RUSTFLAGS", "-Zsanitizer=thread")
-        .env("CARGO_TARGET_DIR", &target);
+    let mut build = sanitized(context, "build", host);
     let mut sysroot = Command::new("rustc");
     sysroot.args(["+nightly", "--print", "sysroot"]);
     let Some(sysroot) = cargo::output(&mut sysroot) else {

@@ -1,0 +1,50 @@
+//! Documentation as JSON, which takes less time than pages: `doc` looks at its warnings, `api` at
+//! the items. In a whole run it is made once, of what `clippy` has checked already.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+use crate::cargo;
+use crate::context::Context;
+
+/// JSON is unstable, and its format fixed by the toolchain, which the workspace pins. The variable
+/// is for rustdoc alone: cargo would run the build scripts again that ask for it.
+const PROGRAM: &str = "#!/bin/sh\nRUSTC_BOOTSTRAP=1 exec rustdoc \"$@\"\n";
+
+/// All crates but the largest program, of which nobody reads a page: its dependencies would be
+/// checked once more, without the features that tests add. Warnings are errors.
+pub(crate) fn of_all(context: &Context) -> bool {
+    let all = ["--workspace", "--exclude", "wirelane-query"];
+    *context.documented.get_or_init(|| run(context, &all, "-D warnings"))
+}
+
+/// The documentation of these crates; [`of_all`] may have made it.
+pub(crate) fn of(context: &Context, crates: &[&str]) -> bool {
+    let arguments: Vec<&str> = crates.iter().flat_map(|name| ["-p", name]).collect();
+    context.documented.get().is_some_and(|succeeded| *succeeded) || run(context, &arguments, "")
+}
+
+/// The file of a crate.
+pub(crate) fn file(context: &Context, name: &str) -> PathBuf {
+    context.target("doc").join(name.replace('-', "_")).with_extension("json")
+}
+
+fn run(context: &Context, crates: &[&str], flags: &str) -> bool {
+    let program = context.target("rustdoc");
+    if let Err(error) = write(&program) {
+        println!("cannot write {}: {error}", program.display());
+        return false;
+    }
+    let mut command = cargo::stable(&["doc", "--no-deps"]);
+    command.args(crates).env("RUSTDOC", &program);
+    let flags = format!("{flags} -Z unstable-options --output-format json");
+    cargo::succeeds(command.env("RUSTDOCFLAGS", flags.trim()))
+}
+
+fn write(program: &Path) -> io::Result<()> {
+    program.parent().map_or(Ok(()), fs::create_dir_all)?;
+    fs::write(program, PROGRAM)?;
+    fs::set_permissions(program, fs::Permissions::from_mode(0o755))
+}
