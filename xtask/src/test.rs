@@ -246,12 +246,12 @@ fn miri(context: &Context) -> Outcome {
     ];
     let mut outcome = Outcome::default();
     let files = ["miri", "test", "-p", "wirelane-pcap", "--lib", "--"];
-    let system = ["miri", "test", "-p", "wirelane-os", "--lib", "--"];
+    let disk = ["miri", "test", "-p", "wirelane-store", "--lib", "--"];
     let library = ["miri", "test", "-p", "wirelane", "--lib", "--"];
     let handles = ["miri", "test", "-p", "wirelane-capi", "--lib", "--"];
     let runs = [
         (&files[..], &["pcapng::"][..]),
-        (&system[..], &["disk::buffers"][..]),
+        (&disk[..], &["disk::buffers"][..]),
         (&library[..], &MODULES[..]),
         (&handles[..], &["table::"][..]),
     ];
