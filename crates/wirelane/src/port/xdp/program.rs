@@ -351,7 +351,8 @@ const MAP_LOOKUP_ELEM: i32 = 1;
 /// `BPF_FUNC_redirect_map`.
 const REDIRECT_MAP: i32 = 51;
 
-#[cfg(all(test, not(concurrency_only)))]
+#[cfg(test)]
+#[cfg(not(concurrency_only))]
 #[path = "attachment_tests.rs"]
 mod attachment_tests;
 #[cfg(test)]
