@@ -1,5 +1,7 @@
 //! The parts that all suites share: a plan, rounds that measure every case once, rows made of
 //! samples, and reasons for missing cases.
+//!
+//! A difference is taken within a round, and a figure is the median of the rounds.
 
 use std::cell::OnceCell;
 use std::fmt::Display;

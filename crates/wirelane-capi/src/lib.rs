@@ -11,6 +11,9 @@
 //! * `handles`, `table`: handles are numbers that are never used twice, and guard their objects.
 //! * `error`, `call`: errors as values; the wrapper of every function.
 //! * `options`, `mask`, `port`, `batch`, `rewrite`: structures for C, and their conversion.
+//!
+//! New programs in C use this interface, and unchanged programs use the drop-in `wirelane-libpcap`.
+//! They are separate crates, because a program links one of them.
 
 // The documentation of each function states its contract for C.
 #![allow(clippy::missing_safety_doc)]

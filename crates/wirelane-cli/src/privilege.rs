@@ -4,6 +4,8 @@
 //! rotation and the end of promiscuous mode work without. So the command drops everything before
 //! the first packet is taken, and creates its files afterwards: if a later file of a rotation
 //! could not be created, neither could the first, and the user knows at once.
+//!
+//! One operation needs privileges later: a new filter on `xdp:` loads a program.
 
 use std::env;
 use std::fs;

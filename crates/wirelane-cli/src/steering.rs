@@ -1,5 +1,8 @@
 //! Which packets a command takes away from the host, what it says of that beforehand, and what it
 //! refuses to take.
+//!
+//! The command runs the filter over packets that keep the host reachable (`reachability`), and over
+//! the SSH connections that the environments of the command and its ancestors name (`ssh`).
 
 use std::fmt::Write as _;
 

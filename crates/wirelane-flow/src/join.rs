@@ -3,6 +3,10 @@
 //! Each table reports the begin and the end of its parts, and its own time. A record is complete
 //! once no table has an open part of it and the time of every table is past the last moment at
 //! which another part could begin.
+//!
+//! Tables report their time even when they are quiet, and number a conversation equally. The
+//! joining thread sends each table the begin of the record that a part belongs to, so an active
+//! timeout cuts all parts at the same time.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::net::IpAddr;

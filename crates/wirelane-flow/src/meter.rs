@@ -1,4 +1,14 @@
 //! The flow table of one thread.
+//!
+//! Most packets are decoded in one pass (`plain`), the others by `packet` with equal results. A
+//! packet touches one cache line of the index and two lines of its entry: the key and its
+//! direction. The meter prefetches the index line as soon as a packet is decoded, and the entry
+//! lines of a batch before it changes the first entry, so cache misses overlap. Large tables
+//! request huge pages.
+//!
+//! The key has both ends in order, so both directions share an entry. Its hash is seeded, so a
+//! sender cannot choose colliding keys. The time of the next packet decides whether a flow has
+//! ended; the wheel only exports silent flows. So a file gives the same flows as the port.
 
 use std::sync::Arc;
 use std::time::Duration;

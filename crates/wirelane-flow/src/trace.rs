@@ -2,6 +2,9 @@
 //! several tables.
 //!
 //! A table reports runs. Each segment of a run follows the segment before. Most parts are one run.
+//!
+//! Only a jump of sequence numbers, which is rare, begins a run. If several tables have packets of
+//! one direction, the runs of all tables in order of time show retransmissions and late segments.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 

@@ -25,6 +25,10 @@
 //! assert_eq!(flow.as_deref(), Some("172.0.0.2:4000 > 192.0.2.9:5353 udp"));
 //! # Ok::<_, WireError>(())
 //! ```
+//!
+//! Addresses are mapped by permutations: distinct hosts stay distinct, and the inverse exists. With
+//! `--unique`, each loop has a different permutation. Checksums are updated by the difference (RFC
+//! 1624).
 
 mod fixed;
 mod prefix;

@@ -3,6 +3,8 @@
 //!
 //! What is counted here is of the process, so it is kept in statics; a handler may touch nothing
 //! else.
+//!
+//! A signal that arrives five seconds after the first one ends the process.
 
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};

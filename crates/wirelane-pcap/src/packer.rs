@@ -8,6 +8,11 @@
 //!
 //! Chunks are equally long, so taking turns keeps all threads busy, and the order needs no
 //! book-keeping. A few chunks are on their way at most: whoever has more waits for the oldest one.
+//!
+//! A chunk has 1 MiB, or 4 MiB for zstd. Each compressed chunk is a separate frame, so a file that
+//! ends early is readable up to its last whole frame. At most two chunks per thread are in flight.
+//! Packets count as written only after their chunk is in the file, so the writer's counts are exact
+//! after an error.
 
 use std::io;
 use std::sync::Arc;

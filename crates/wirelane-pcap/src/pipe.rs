@@ -1,5 +1,9 @@
 //! Pipes and other files that may be silent for long, or whose reader may stall. Waiting for either
 //! ends on request, and a reader never waits for more while it has packets.
+//!
+//! A write into a pipe takes one page at a time behind `poll`, or the capacity of an empty pipe.
+//! O_NONBLOCK would affect every process that shares the file description. Each write has only
+//! whole blocks, so the reader receives the packets that the summary counts.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};

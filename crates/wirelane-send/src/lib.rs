@@ -7,6 +7,9 @@
 //! ```
 //!
 //! Depends on `wirelane` for ports and on `wirelane-gen` for packets. The library never prints.
+//!
+//! Sending is a separate crate: generator, flow files and measurements are half as large as the
+//! library, and receive-only programs do not compile them.
 
 pub mod engine;
 pub mod kernel;

@@ -12,6 +12,13 @@
 //! with its times and checksum in a header. A **segment** is a file of extents of one **lane** (the
 //! writer of one queue). An **index** lists, for every key, the extents of its segment that contain
 //! it. An index can be rebuilt from its segment.
+//!
+//! Recording is a feature of this crate: a program that captures compiles no store, and a program
+//! that reads a store compiles no ports.
+//!
+//! A capture merges its queues into one file. A recording does not merge: each receiving thread has
+//! a lane with separate segments, and a query restores the order of time. The names of the segments
+//! are the index of the store, because they contain the times of the oldest and newest packet.
 
 mod check;
 mod directory;

@@ -2,6 +2,9 @@
 //!
 //! The extents of such a segment remain, and damaged bytes become blocks that every reader skips.
 //! Incompletely written bytes are cut off, or become padding.
+//!
+//! The next recorder and `record --check` mend a store: they cut a `.part` file behind its last
+//! whole extent, index it, and give it its final name.
 
 use std::fs::File;
 use std::io::{self, Write};

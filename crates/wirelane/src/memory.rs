@@ -1,5 +1,10 @@
 //! Checks memory before it is taken. Ports take a part of what a cgroup, `ulimit -v` or the machine
 //! leaves, with smaller rings if necessary. What does not fit is refused with a reason.
+//!
+//! The kernel kills a process that exceeds its cgroup or the machine's memory, and under `ulimit
+//! -v` an allocation failure aborts it. So a ring of the default size takes at most half of the
+//! remaining memory, with a note. A size that the user requests is allocated or refused, with the
+//! available amount. Threads are checked in the same way.
 
 use std::sync::{Mutex, MutexGuard};
 

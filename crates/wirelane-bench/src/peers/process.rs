@@ -1,5 +1,8 @@
 //! Runs another program on given CPUs and in a given network namespace, watches it, and ends it
 //! with this process.
+//!
+//! A peer has default signals and a separate process group (`wirelane_os::child`). It ends by
+//! SIGTERM and, after a grace period, by SIGKILL.
 
 use std::fs::File;
 use std::io::Read;

@@ -1,4 +1,7 @@
 //! The side that asks.
+//!
+//! `wirelane stats` without a number asks all commands of a user on one thread: at most 128, within
+//! 3 s together. It lists the commands that did not answer.
 
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind, Read as _, Write as _};

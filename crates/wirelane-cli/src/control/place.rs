@@ -9,6 +9,12 @@
 //! namespace. Others have processes of the same number, and anybody can make names in `/tmp`: so
 //! the rest of the name cannot be foreseen, what it says is checked ([`connect`]), and only what
 //! nobody listens on is taken for left over.
+//!
+//! An abstract socket would be invisible from another network namespace, such as a lab's. The PID
+//! is read from `NSpid`. The owner of the file, the user of the process and `SO_PEERCRED` must
+//! agree. A socket gets its name only after its process listens. After a kill, the next command of
+//! the same user removes the socket if no process listens: a PID that is missing here may exist in
+//! another PID namespace.
 
 use std::collections::hash_map::RandomState;
 use std::fs::{self, Permissions};

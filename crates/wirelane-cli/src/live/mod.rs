@@ -1,5 +1,8 @@
 //! Live commands: they open ports and run until an event ends them. A command makes a plan of its
 //! arguments and starts a session; [`run_live`] does everything else.
+//!
+//! `docs/operate.md` has the table of the features that each live command supports; a test tries
+//! every cell.
 
 mod announce;
 mod arguments;

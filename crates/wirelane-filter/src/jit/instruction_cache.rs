@@ -1,5 +1,9 @@
 //! Makes written code executable: on x86-64 nothing to do, because CPUs keep caches coherent; on
 //! aarch64 caches and pipelines are flushed.
+//!
+//! On aarch64,
+//! [`membarrier`](https://github.com/torvalds/linux/blob/v6.18/kernel/sched/membarrier.c) clears
+//! the pipelines of threads that may have run another filter at the same address.
 
 #![allow(unsafe_code)]
 

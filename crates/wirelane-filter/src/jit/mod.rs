@@ -13,6 +13,17 @@
 //! It is made from classic BPF and not from the translation to eBPF: the kernel verifies that one
 //! before it runs, and here there is no verifier. That also leaves the checks of the length to the
 //! generator, which can put many into one.
+//!
+//! One length check covers all loads at fixed offsets below 60 bytes; a second body serves shorter
+//! packets. The loop over a batch is part of the code, so 64 packets cost one call. On other CPUs
+//! the interpreter runs, and the port adds a note.
+//!
+//! Measured on a busy virtual machine with 2 CPUs of an AMD EPYC: `cranelift-jit` adds about 50
+//! crates that build in 68 s, and takes 1.5 to 2.9 ms per program; this compiler takes 0.02 to 0.04
+//! ms. In `wirelane bench filter` (64-byte frames), `tcp port 443 and host 10.0.0.1` costs 2.2 to
+//! 3.7 ns per packet, and a chain of 50 hosts 2.9 to 9.9 ns: 11 to 13 and 36 to 195 times as fast
+//! as libpcap's interpreter in the same rounds. With one packet per call, it takes 3.6 to 17 ns,
+//! the JIT of `rbpf` 10 to 35 ns on the translation, and Cranelift with memory checks 31 to 42 ns.
 
 mod aarch64;
 mod code;

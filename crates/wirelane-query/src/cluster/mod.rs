@@ -1,5 +1,9 @@
 //! SQL on several machines: a scheduler and executors of Ballista, which read the same object
 //! store. Without the feature `cluster`, the arguments remain, and end with an error.
+//!
+//! Plans go to the scheduler, and executors ask it for work, so only results need a connection to
+//! an executor. Scheduler and executors open object stores with their own environment. The operator
+//! of the table `packets` has its paths as an input, so that its partitions can be distributed.
 
 #[cfg(any(test, not(feature = "cluster")))]
 #[cfg_attr(feature = "cluster", allow(dead_code, reason = "only a test needs it"))]

@@ -11,6 +11,12 @@
 //!
 //! What an [`ask::Ask`] lets through is looked at again by the engine: it may be more than was
 //! asked for, never less.
+//!
+//! The operator has a partition for each capture file, and one for all stores. Index and filter
+//! look at outer headers only, while columns describe the contents of tunnels. So both
+//! over-approximate, and the engine filters again. One thread per partition reads, and ends when
+//! the query drops its stream. Unreadable data is collected in the session and reported after the
+//! answer.
 
 mod ask;
 mod asked;

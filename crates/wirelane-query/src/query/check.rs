@@ -1,5 +1,8 @@
 //! Files that a query is about to read are what they have to be: errors of the engine would not
 //! name them.
+//!
+//! The check reads the footers of the files that are left in the plan; the engine then takes them
+//! from its cache.
 
 use std::collections::HashSet;
 use std::sync::Arc;

@@ -1,4 +1,6 @@
 //! Finds the file that made a query fail: the engine's errors do not name it.
+//!
+//! It reads each file alone, as the plan did, until one fails.
 
 use std::sync::Arc;
 

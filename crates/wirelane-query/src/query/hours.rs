@@ -1,5 +1,7 @@
 //! Conditions on `flow_start`, or on the time of packets, become conditions on directories: files
 //! lie by the hour of their rows.
+//!
+//! This is the last rule of the optimizer.
 
 use arrow_schema::DataType;
 use datafusion::common::tree_node::Transformed;

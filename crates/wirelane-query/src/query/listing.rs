@@ -1,4 +1,9 @@
 //! Where files of flows lie: in directories `date=…/hour=…/host=…/`, or anywhere else.
+//!
+//! A directory tree is one table of the engine, whose `date=`, `hour=` and `host=` directories are
+//! columns. Other files have these columns from their paths, or null. All files of a table have one
+//! schema, so no file is read before a query needs it. The first file of a source shows whether its
+//! rows are flows or packets.
 
 use datafusion::datasource::listing::ListingTableUrl;
 use futures::TryStreamExt as _;

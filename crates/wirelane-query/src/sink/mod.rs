@@ -6,6 +6,11 @@
 //!                                     └────────────────────────────────────┘
 //!                                     └─ files that are complete ─▶ store
 //! ```
+//!
+//! One thread decodes, one thread per CPU encodes row groups, and one thread stores files. Every
+//! queue between them is bounded, so a slow store slows the pipe; a live port then drops packets
+//! and counts them. `Rows` describes a kind of rows: its columns, the size of a row group, and its
+//! order.
 
 mod arguments;
 mod counts;

@@ -8,6 +8,9 @@
 //! ```
 //!
 //! The search only decides. Its caller runs the trials.
+//!
+//! A trial stops sending, waits until no packet arrives, and then reads the counters. `wirelane
+//! bench noloss` uses the same search.
 mod campaign;
 mod goal;
 mod report;

@@ -12,6 +12,8 @@
 //!
 //! Reading order: [`Query`], [`Found`] and [`Report`] are the request and the answer; [`run`] and
 //! [`count`] answer, [`list`] finds candidate segments; [`Segment`] reads one segment.
+//!
+//! Packets with equal times are in the order of recording.
 
 mod answer;
 mod candidates;

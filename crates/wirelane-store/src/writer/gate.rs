@@ -1,4 +1,7 @@
 //! Writes only packets around triggers: some time before, and some time after.
+//!
+//! Full buffers wait in memory. They are recycled when they are two seconds older than `--before`,
+//! and written from the first match until `--after` has passed.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};

@@ -20,6 +20,15 @@
 //!
 //! `examples/days.rs` writes a store, and queries it. Reading order: [`StoreWriter`],
 //! [`LaneWriter`], then `worker.rs`, `segment.rs`, `keeper.rs`.
+//!
+//! The lane's store thread reads a full buffer again for keys, checksum and compression. That costs
+//! a second look at each header, but keeps the work away from the thread that empties the kernel's
+//! ring. Writes bypass the page cache (O_DIRECT, buffers registered with io_uring). Without
+//! io_uring or O_DIRECT, writes are plain, and the summary says so. After a crash, packets of the
+//! last `--flush` interval may be lost.
+//!
+//! A lane may get interfaces while it runs. The prelude of a segment describes its interfaces, so a
+//! new interface begins a segment.
 
 mod age;
 mod filled;

@@ -1,4 +1,7 @@
 //! Pending offloads of a frame: segmentation and checksum, as in `virtio_net_hdr`.
+//!
+//! A pending offload is stored at the start of the frame's headroom, and a flag in its `Meta` marks
+//! it. Frames without one pay nothing.
 
 use wirelane_os::packet::{
     VIRTIO_NET_HDR_F_NEEDS_CSUM, VIRTIO_NET_HDR_GSO_ECN, VIRTIO_NET_HDR_GSO_NONE,

@@ -3,6 +3,9 @@
 //! The kernel reports that a packet has a partial checksum (`TP_STATUS_CSUMNOTREADY`), without its
 //! place. The partial checksum contains the sum of its pseudo-header, which the stack stores there
 //! (`CHECKSUM_PARTIAL`).
+//!
+//! The place is searched only when it is needed. On AF_XDP, nothing reports a partial checksum; for
+//! veth and TAP the checksum field itself shows it.
 
 use wirelane_wire::checksum::Sum;
 use wirelane_wire::{

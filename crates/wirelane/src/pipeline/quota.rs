@@ -1,4 +1,7 @@
 //! A number of packets that several receiving threads share, for `-c`.
+//!
+//! A thread takes a portion of at most a batch, and returns the unused part when no packet arrives.
+//! Without a quota, the receive loop has one more branch per batch.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

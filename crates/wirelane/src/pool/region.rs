@@ -13,6 +13,10 @@
 //! A chunk without a [`Frame`] may be *in flight* in a ring of a socket, which a [`Tag`]
 //! identifies. An offset from a ring becomes a frame only if the chunk is in flight in the same
 //! ring. So no driver error can create two frames of one chunk.
+//!
+//! A frame's address is its offset from the start of the region, so any socket that has registered
+//! the region can send the frame in place. While the kernel has a chunk, no frame for it exists.
+//! Closing a socket returns the chunks of its rings.
 #![allow(unsafe_code)]
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};

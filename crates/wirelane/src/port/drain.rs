@@ -1,4 +1,7 @@
 //! Closing a transmitting end: frames that it has taken are sent or counted.
+//!
+//! A session ends in this order: the sources stop, the receive rings drain, then the transmitting
+//! ends drain.
 
 use std::thread;
 use std::time::{Duration, Instant};

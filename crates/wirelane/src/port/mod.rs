@@ -11,6 +11,15 @@
 //!                    │  ──tx()──▶ Tx, Tx, …   one per TX queue
 //!                    └─control()─▶ Control    masks and stop, from any thread
 //! ```
+//!
+//! The kernel rejects all packets until [`Port::start`]. After a stop the rings are drained; then
+//! every `Rx` reports the end.
+//!
+//! `Rx` and `Tx` are separate objects, because their numbers differ: a capture needs RX, TX and
+//! OTHER ends of each queue, and a forwarder needs RX and TX ends.
+//!
+//! Two ports that are opened with one region ([`shared_memory`]) register the same memory
+//! separately, so each has its own mode. A frame in other memory is copied and counted as `copied`.
 
 mod accounting;
 mod control;

@@ -25,6 +25,9 @@
 //! capture of many queues into one file is made by [`capture::live`](crate::session::capture).
 //! [`Tx::pending`](super::Tx::pending) counts what waits in memory, and the counters what is safely
 //! in the file. [`Tx::flush`](super::Tx::flush) writes the rest and reports what went wrong.
+//!
+//! The reader never blocks on a pipe, compressed or not: it reports that no further whole packet is
+//! available, and the caller waits.
 
 mod control;
 mod cursor;

@@ -13,6 +13,11 @@
 //!
 //! What comes out has an [`Offload`]: a sink that takes long frames gets it whole, and
 //! [`gso`](super::gso) cuts it for any other. So a segmenter must stand before the sink.
+//!
+//! A packet that could not be restored exactly stays alone: one with padding or a trailer, with
+//! other tags or headers than its predecessor, or longer than the sink sends in one piece. A UDP
+//! frame has at most 64 datagrams, as in the kernel. `Frame::packets` is the number of packets of a
+//! frame, so counters count packets; `merged` counts the packets inside frames of others.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

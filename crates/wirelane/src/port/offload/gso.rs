@@ -10,6 +10,9 @@
 //! Segments are written into the slots of a ring, or else into frames of the sink's own memory, so
 //! that the copy out of the long frame is the only one. When the sink is full, the cut pauses and
 //! goes on with the next call: order is kept, nothing is lost or sent twice.
+//!
+//! A cut packet is written directly into a ring slot (`Transmit::place`) or into a frame of the
+//! sink's memory.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -4,6 +4,9 @@
 //! A spec sets them with `?gso=tcp,udp&gro=on&gso_max=32k`, a running program with [`Switches`].
 //! Every end of the port reads them once per batch, so each packet meets the old or the new
 //! settings.
+//!
+//! When GSO is turned off at a sink, the source TAP device is told to segment
+//! (`Control::set_offload`).
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 

@@ -53,6 +53,25 @@
 //! several ports), `slot`, `long`, `setup` and `rx` (the walk), `link` (the interface appears and
 //! disappears), `idle` (when to wake), `control` (masks and stop), `tx_ring`, `home`, `refused`,
 //! `under_way` and `tx`, `any` (all interfaces), `open`.
+//!
+//! A new mask replaces the program of each socket whose answer changes, between two packets
+//! ([`sk_attach_filter`](https://github.com/torvalds/linux/blob/v6.18/net/core/filter.c)). Other
+//! sockets are not touched. Excluded queues have rings of 2 MiB, because the kernel clears ring
+//! memory page by page, and most of these rings are never used. For the same reason, a program that
+//! ends after a few packets ([`OpenOptions::packets`](super::OpenOptions)) has rings with 5 KiB per
+//! packet and at least 512 KiB; the default is up to 16 MiB.
+//!
+//! Opening has the same steps as `xdp:`, without modes, and falls back to smaller rings when memory
+//! is short.
+//!
+//! A port with [`OpenOptions::outgoing`](super::OpenOptions) off sets PACKET_IGNORE_OUTGOING.
+//! Otherwise the kernel copies every sent packet to the receiving rings, whose programs reject it
+//! ([`packet_rcv`,
+//! `tpacket_rcv`](https://github.com/torvalds/linux/blob/v6.18/net/packet/af_packet.c)).
+//!
+//! With [`Forwarding::intact`](super::Forwarding::intact) each received packet has a
+//! `virtio_net_hdr`, which distinguishes a merged frame from a long packet. Such frames are
+//! segmented regardless of the switches.
 
 pub(in crate::port) mod any;
 mod config;

@@ -21,6 +21,16 @@
 //! cpuset forbids to go back, or a call was interrupted and went on there) is counted. The CPUs may
 //! change meanwhile ([`XpsWatch`](crate::port::XpsWatch)): the thread goes to one of the new ones,
 //! and what was sent since the last reading but one is counted.
+//!
+//! Two reorderings remain possible. An unpinned thread may move to another CPU within a call. And a
+//! veth without NAPI, or a loopback, queues packets on the sending CPU and reports them as sent at
+//! once ([`veth_xmit`](https://github.com/torvalds/linux/blob/v6.18/drivers/net/veth.c)); two CPUs
+//! empty such queues independently, although usually before the call returns.
+//!
+//! A datagram without a checksum is segmented here, because the kernel segments none. The kernel
+//! reliably accepts only 64 datagrams per frame, so longer frames are segmented here, too. A
+//! trailer does not count towards the MTU: it stays with a frame that fits with it, and is
+//! otherwise removed and counted (`trailers`).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};

@@ -30,6 +30,28 @@
 //! `hints` and `management` (who gets which packet, and what comes with it), `queue` (the kernel's
 //! side), `fill`, `idle` and `rx`, `tx`, `control` (masks and stop), `assemble` and `describe`,
 //! `open` (all of it in its order).
+//!
+//! AF_XDP knows one class: received packets by RX queue. The mask is the set of XSKMAP entries.
+//! Packets of other queues go up the stack.
+//!
+//! At a stop, the port removes the entries, detaches the program, and calls
+//! [`membarrier`](https://github.com/torvalds/linux/blob/v6.18/kernel/sched/membarrier.c). The call
+//! returns after every CPU has left its receive cycle, so all packets that met the program are in
+//! the rings, and draining them is exact. A port that sends in zero copy keeps its program until it
+//! is closed.
+//!
+//! The program is attached by a BPF link. The kernel removes it with the process, even after `kill
+//! -9`. The port also detaches it explicitly, because a thread that is starting another program has
+//! copies of all descriptors. A new filter is a new program in the same link, so each packet meets
+//! either the old or the new filter. A foreign program is named in the error and never replaced.
+//! Nothing is pinned, so `/sys/fs/bpf` is not needed.
+//!
+//! The kernel frees the queue of a closed socket late
+//! ([`xp_release_deferred`](https://github.com/torvalds/linux/blob/v6.18/net/xdp/xsk_buff_pool.c)),
+//! so the port retries a busy queue for two seconds. In generic mode, packets of a veth's queue q +
+//! 1 arrive by queue q: the kernel misreads the number that veth records, and the port adds a note.
+//!
+//! A bare name that may take all packets falls back to AF_PACKET when no mode works.
 
 mod assemble;
 mod attempt;

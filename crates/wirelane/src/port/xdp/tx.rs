@@ -1,4 +1,9 @@
 //! The transmitting end of one queue.
+//!
+//! The TX end passes partial checksums to a device that completes them in zero copy, or with
+//! `checksum=on`. Metadata for the kernel is stored directly before the packet; a packet without
+//! room for it is copied. With `tx_timestamps=on` the kernel writes the departure time there, and
+//! the frame returns through `Tx::sent`.
 #![allow(unsafe_code)]
 
 use std::sync::Arc;

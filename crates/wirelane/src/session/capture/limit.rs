@@ -4,6 +4,11 @@
 //! it is applied behind the merge. A single writer passes on the packets of its merge until the
 //! limit. Several writers, one for each queue (`--split`), have no common merge: they announce the
 //! times of their packets, and a packet is granted once no older one can follow.
+//!
+//! A receiving thread copies the first packets of a queue up to the limit, and then only packets
+//! older than the newest of these. Packets beyond the limit count as not received. A port with one
+//! receiving end needs no merge and stops after the limit. `count -c` and `flows -c` are views
+//! behind such a capture, on one thread.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

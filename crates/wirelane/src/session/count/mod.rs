@@ -27,6 +27,8 @@
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! Live tables, SIGUSR1 and the end of the session use the same operation.
 
 mod by;
 mod counting;

@@ -33,6 +33,22 @@
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! Whether a frame is copied depends on the TX port: `sim:` and `file:` take any frame, `packet:`
+//! copies it once into its ring, and `xdp:` sends it in place if it is in its region. Packets that
+//! the host itself sends (class TX) have already left, so they are not forwarded, and no packet
+//! returns.
+//!
+//! With a [discipline](crate::qdisc), one thread per RX queue has a handle to the disciplines of
+//! all TX queues, and queue selection decides: `explicit` by position, `flow` by hash, or `cpu`.
+//!
+//! Each received packet is delivered (the TX end took it, and counts it as sent or as an error),
+//! `filtered` (truncated, or sent to a group although addresses are swapped), or dropped as
+//! `tx_full`. A lossless source waits instead. Before a discipline it waits, too, as long as the
+//! discipline's limit holds a batch of every thread.
+//!
+//! If the sending CPU decides the TX queue, each thread is pinned to a CPU of its queue. With
+//! disciplines, this requires `explicit` queue selection, where a thread serves one queue only.
 
 mod config;
 mod control;
