@@ -9,6 +9,8 @@
 //!
 //! A [`Meter`] is the flow table of one thread. Tables share only their [`Room`], the limit on
 //! memory.
+//!
+//! Reading order: `packet`, `plain`, `table`, `meter`, `join`, `session`.
 #![forbid(unsafe_code)]
 
 #[cfg(feature = "arrow")]

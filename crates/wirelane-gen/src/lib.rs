@@ -13,6 +13,8 @@
 //! The value of a field in packet k depends on k alone, so threads, the kernel engine and `--print`
 //! produce the same packet k. Due times are integers computed from packet numbers, so lane i of n
 //! interleaves exactly with the others.
+//!
+//! Reading order: `source`, `template`, `generator`; then `pacer` and `sockets` of `wirelane-send`.
 #![forbid(unsafe_code)]
 
 mod fill;

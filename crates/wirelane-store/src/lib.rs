@@ -19,6 +19,8 @@
 //! A capture merges its queues into one file. A recording does not merge: each receiving thread has
 //! a lane with separate segments, and a query restores the order of time. The names of the segments
 //! are the index of the store, because they contain the times of the oldest and newest packet.
+//!
+//! Reading order: `extent`, `writer`, `index`, `narrow`, `query`, `record`.
 
 mod check;
 mod directory;

@@ -65,9 +65,8 @@
 //! is short.
 //!
 //! A port with [`OpenOptions::outgoing`](super::OpenOptions) off sets PACKET_IGNORE_OUTGOING.
-//! Otherwise the kernel copies every sent packet to the receiving rings, whose programs reject it
-//! ([`packet_rcv`,
-//! `tpacket_rcv`](https://github.com/torvalds/linux/blob/v6.18/net/packet/af_packet.c)).
+//! Otherwise the kernel copies every sent packet for the receiving rings, whose programs reject it
+//! ([`dev_queue_xmit_nit`](https://github.com/torvalds/linux/blob/v6.18/net/core/dev.c)).
 //!
 //! With [`Forwarding::intact`](super::Forwarding::intact) each received packet has a
 //! `virtio_net_hdr`, which distinguishes a merged frame from a long packet. Such frames are

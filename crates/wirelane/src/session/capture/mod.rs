@@ -19,11 +19,13 @@
 //! consumer (a simulated source at full rate, a file) waits instead.
 //!
 //! **Order of time.** Packets of one queue are nearly in order: if several CPUs feed a queue, the
-//! kernel takes the time before it takes the queue's lock. The writer sorts a chunk if necessary.
-//! It then waits until the watermark of every queue promises no older packet. A queue whose thread
-//! gets no CPU may promise nothing for longer than the stated bound: the port's lateness plus 200
-//! ms (`order.lateness_ms` in the summary). The writer waits for it while the buffer has room, at
-//! most 10 s. A later packet is written at once and counted as a violation.
+//! kernel takes the time before it takes the queue's lock
+//! ([`tpacket_rcv`](https://github.com/torvalds/linux/blob/v6.18/net/packet/af_packet.c)). The
+//! writer sorts a chunk if necessary. It then waits until the watermark of every queue promises no
+//! older packet. A queue whose thread gets no CPU may promise nothing for longer than the stated
+//! bound: the port's lateness plus 200 ms (`order.lateness_ms` in the summary). The writer waits
+//! for it while half of the buffer is free, at most 10 s. A later packet is written at once and
+//! counted as a violation. `wirelane merge` orders files exactly.
 //!
 //! Chunks pass between threads, and frames do not. So a slow disk never holds ring memory, and its
 //! losses count as `writer`, and not as `kernel` drops. A capture that ends after a few packets
