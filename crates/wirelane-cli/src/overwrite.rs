@@ -1,5 +1,7 @@
 //! A command never writes a file that it reads: opening the output would destroy the input. Every
 //! command with inputs and outputs checks them here before it opens anything for writing.
+//!
+//! Inputs and outputs are compared by device and inode, which covers standard input and links.
 
 use std::ffi::OsStr;
 use std::path::Path;

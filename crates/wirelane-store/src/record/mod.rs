@@ -30,6 +30,9 @@
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! Recording is not a module of `wirelane`: if the library depended on the store, each change of
+//! the store would compile the library again.
 
 mod config;
 mod error;

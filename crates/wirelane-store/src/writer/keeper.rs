@@ -1,5 +1,7 @@
 //! The keeper of a store: a thread that prepares segments in advance, and deletes the oldest ones
 //! to keep the limits.
+//!
+//! It also reserves the blocks of the next segment, which is no longer than the free space allows.
 
 use std::io;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};

@@ -8,6 +8,8 @@
 //!
 //! The room of the frame ends before them, so changes of the packet in its memory do not overwrite
 //! them. A copy of the packet in another frame does not have them.
+//!
+//! For a frame without such data, the check costs a test of one flag.
 #![allow(unsafe_code)]
 
 use super::handle::Frame;

@@ -1,5 +1,7 @@
 //! The syntax of a [`Spec`](super::Spec) as data, read from the tables of the modules'
 //! documentation.
+//!
+//! `wirelane ports` prints the same tables.
 
 use super::spec::Backend;
 

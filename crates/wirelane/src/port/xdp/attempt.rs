@@ -1,5 +1,7 @@
 //! Tries a mode: program, sockets, rings, chunks, bind, in this order. A refused attempt leaves
 //! nothing behind.
+//!
+//! A refusal becomes an `Attempt` with its errno, cause and remedy.
 #![allow(unsafe_code)]
 
 use std::sync::Arc;

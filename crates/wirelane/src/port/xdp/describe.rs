@@ -1,4 +1,7 @@
 //! Describes an open AF_XDP port.
+//!
+//! It reads back the mode in force: zero copy from the socket, native or generic from the place
+//! where the program is attached.
 
 use wirelane_os::bpf;
 

@@ -2,6 +2,9 @@
 //!
 //! Each mode is tried as a whole (program, sockets, rings, chunks, bind of every queue). A refused
 //! attempt leaves nothing behind.
+//!
+//! Three refusals are known before an attempt: a foreign program, an MTU that does not fit, and the
+//! driver's report of its features (netlink `xdp-features`, `xdp-zc-max-segs`).
 
 use std::time::{Duration, Instant};
 

@@ -10,6 +10,8 @@
 //! The program contains only the steps that its [`Verdicts`], [`tags`](super::tags) and
 //! [`hints`](super::hints) need. It is attached by a link, so the kernel detaches it when the
 //! process ends, however that happens.
+//!
+//! The program is built from instructions (`wirelane_os::bpf`), without a C library or a compiler.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
