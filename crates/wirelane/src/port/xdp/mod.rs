@@ -40,9 +40,9 @@
 //! the rings, and draining them is exact. A port that sends in zero copy keeps its program until it
 //! is closed.
 //!
-//! The program is attached by a BPF link. The kernel removes it with the process, even after `kill
-//! -9`. The port also detaches it explicitly, because a thread that is starting another program has
-//! copies of all descriptors. A new filter is a new program in the same link, so each packet meets
+//! The program is attached by a BPF link. The kernel removes it with the process, even after
+//! SIGKILL. The port also detaches it explicitly, because a thread that is starting another program
+//! has copies of all descriptors. A new filter is a new program in the same link, so each packet meets
 //! either the old or the new filter. A foreign program is named in the error and never replaced.
 //! Nothing is pinned, so `/sys/fs/bpf` is not needed.
 //!
