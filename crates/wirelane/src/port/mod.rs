@@ -12,8 +12,8 @@
 //!                    └─control()─▶ Control    masks and stop, from any thread
 //! ```
 //!
-//! The kernel rejects all packets until [`Port::start`]. After a stop the rings are drained; then
-//! every `Rx` reports the end.
+//! No packet enters a ring before [`Port::start`]. After a stop the rings are drained; then every
+//! `Rx` reports the end.
 //!
 //! `Rx` and `Tx` are separate objects, because their numbers differ: a capture needs RX, TX and
 //! OTHER ends of each queue, and a forwarder needs RX and TX ends.
