@@ -1,6 +1,6 @@
-//! `wirelane-query`: flows as files for engines, and SQL over them. `wirelane` starts it; it holds
-//! what would make that command large. The feature `cluster` adds Ballista: queries that run on
-//! several machines.
+//! `wirelane-query`: writes flows and packets as Parquet, and queries them with SQL. `wirelane`
+//! starts it, because engine and formats would make that command large. The feature `cluster` adds
+//! Ballista: queries that run on several machines.
 
 mod cluster;
 mod packets;
@@ -33,7 +33,7 @@ enum Command {
 /// Runs the program with the arguments of this process.
 pub fn run() -> ExitCode {
     let mut command = Cli::command();
-    // `wirelane` becomes this program for that.
+    // `wirelane query` executes this program, so that its usage must name `wirelane`.
     if std::env::args_os().nth(1).is_some_and(|word| word == "query") {
         command = command.bin_name("wirelane");
     }
@@ -48,7 +48,7 @@ pub fn run() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) if error.kind() == ErrorKind::BrokenPipe => ExitCode::SUCCESS,
         Err(error) => {
-            // Nobody may be there to read it.
+            // Standard error may be closed.
             let _ = writeln!(std::io::stderr(), "wirelane-query: {error}");
             ExitCode::from(if error.kind() == ErrorKind::Usage { 2 } else { 1 })
         }

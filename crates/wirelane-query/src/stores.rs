@@ -1,5 +1,5 @@
-//! Object stores: opened by URL, with keys, region and endpoint from the environment, and what they
-//! say in words.
+//! Object stores: opened by URL, with keys, region and endpoint from the environment. Their errors
+//! become one line of text.
 
 use std::env;
 use std::sync::Arc;
@@ -15,25 +15,26 @@ use object_store::{ClientOptions, ObjectStore, ObjectStoreScheme, RetryConfig};
 use url::Url;
 use wirelane::{Error, Result};
 
-/// A store, and where in it.
+/// A store, and the prefix in it.
 pub(crate) struct Opened {
     pub(crate) store: Arc<dyn ObjectStore>,
     pub(crate) prefix: Path,
 }
 
-/// How long an answer may take.
+/// Time limits and retries.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Patience {
-    /// A request, with all that it moves.
+    /// The limit of one request with its body. No retry begins later than this.
     pub(crate) request: Duration,
-    /// How often it is made again when nobody answers, or the store is busy.
+    /// Retries when the store does not answer or is busy.
     pub(crate) retries: usize,
 }
 
-/// For parts of files, and about six seconds of pauses: who waits for rows wants to know.
+/// For reads of parts of files. Pauses between retries add up to 6.3 s at most: a user waits for
+/// rows.
 pub(crate) const READING: Patience = Patience { request: Duration::from_secs(30), retries: 6 };
 
-/// Opens a store; nothing is asked of it yet.
+/// Opens a store without a request.
 pub(crate) fn open(text: &str, patience: Patience) -> Result<Opened> {
     let failed = |cause: String| {
         Error::usage(format!("store {text}"), cause)
@@ -48,8 +49,7 @@ pub(crate) fn open(text: &str, patience: Patience) -> Result<Opened> {
         ..RetryConfig::default()
     };
     let options = ClientOptions::new().with_timeout(patience.request);
-    // A name in capitals that belongs to another program, such as BUCKET or TOKEN, means nothing
-    // here.
+    // Only variables with a prefix of the cloud: BUCKET or TOKEN may belong to another program.
     macro_rules! build {
         ($builder:ty, $prefixes:expr) => {
             variables(&$prefixes)
@@ -75,7 +75,7 @@ pub(crate) fn open(text: &str, patience: Patience) -> Result<Opened> {
     Ok(Opened { store, prefix })
 }
 
-/// By the names that the clouds' own programs use.
+/// Variables whose names have one of these prefixes; the names in lower case.
 fn variables(prefixes: &[&str]) -> impl Iterator<Item = (String, String)> {
     env::vars_os().filter_map(move |(name, value)| {
         let name = name.into_string().ok()?.to_ascii_lowercase();
@@ -85,7 +85,7 @@ fn variables(prefixes: &[&str]) -> impl Iterator<Item = (String, String)> {
     })
 }
 
-/// Whether the store answered that it will not: asking again helps nobody.
+/// Whether the store refused the request: a retry would fail too.
 pub(crate) fn is_refusal(error: &object_store::Error) -> bool {
     use object_store::Error as It;
     matches!(
@@ -98,7 +98,7 @@ pub(crate) fn is_refusal(error: &object_store::Error) -> bool {
     )
 }
 
-/// What went wrong, in words and on one line.
+/// The cause of a failure, on one line.
 pub(crate) fn explain(error: &object_store::Error) -> String {
     use object_store::Error as It;
     let text = brief(&error.to_string());

@@ -1,4 +1,4 @@
-//! What a program without the feature `cluster` has instead of one.
+//! Replaces cluster support in a build without the feature `cluster`: every use fails.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use wirelane::{Error, Result};
 use super::address::Address;
 use super::arguments::{ExecutorArgs, SchedulerArgs};
 
-/// There is none.
+/// A cluster, which cannot exist.
 pub(crate) struct Cluster(Infallible);
 
 impl Cluster {

@@ -1,17 +1,17 @@
-//! Where a scheduler is: `df://HOST:PORT`.
+//! The address of a scheduler: `df://HOST:PORT`.
 
 use std::fmt;
 use std::str::FromStr;
 
 use url::Url;
 
-/// What a scheduler listens on, unless told otherwise.
+/// Default port of a scheduler.
 const PORT: u16 = 50050;
 
 /// A scheduler's address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Address {
-    /// A name or an address; one of IPv6 in brackets.
+    /// A name or an IP address; IPv6 in brackets.
     pub(crate) host: String,
     pub(crate) port: u16,
 }

@@ -54,7 +54,7 @@ pub(crate) struct ExecutorArgs {
     pub(crate) verbose: bool,
 }
 
-/// Executors that have all they can do say so every five seconds.
+/// The timeout must exceed the five seconds between reports of busy executors.
 fn silence(text: &str) -> Result<Duration, String> {
     humantime::parse_duration(text)
         .ok()

@@ -16,11 +16,11 @@ use wirelane::{Error, Result};
 use super::address::Address;
 use super::codec::Logical;
 
-/// How long a scheduler may take to say that it is there.
+/// Limit for connecting to a scheduler, for each read and for each write.
 const LIMIT: Duration = Duration::from_secs(5);
 
-/// Tasks of a step, unless the client's machine can do more by itself. Executors take them as they
-/// have time, so there should be some more than CPUs of a small cluster.
+/// Least number of tasks in a stage; a client with more CPUs makes more. Executors take tasks when
+/// idle, so that this should exceed the CPUs of a small cluster.
 const TASKS: usize = 16;
 
 /// A cluster that can take queries.
@@ -40,7 +40,7 @@ impl<'a> Cluster<'a> {
     /// The same tables and settings, with queries run by the cluster.
     ///
     /// # Errors
-    /// The settings are none that a cluster can have.
+    /// Ballista rejects the settings.
     pub(crate) fn over(&self, context: &SessionContext) -> Result<SessionContext> {
         let Address { host, port } = self.0;
         let mut state = context.state();
@@ -58,10 +58,10 @@ impl<'a> Cluster<'a> {
     }
 }
 
-/// What one machine would do for a query that a cluster runs; `None` if none does.
+/// The local plan of a query that a cluster runs; `None` without cluster.
 ///
 /// # Errors
-/// As those of planning.
+/// The query cannot be planned.
 pub(crate) async fn local(
     frame: &DataFrame,
 ) -> Result<Option<Arc<dyn ExecutionPlan>>, DataFusionError> {
@@ -74,12 +74,12 @@ pub(crate) async fn local(
     DefaultPhysicalPlanner::default().create_physical_plan(&plan, &state).await.map(Some)
 }
 
-/// Whether a scheduler answers there at all.
+/// Fails unless a scheduler answers.
 pub(crate) fn is_there(scheduler: &Address) -> Result<()> {
     has_executors(scheduler).map(|_| ())
 }
 
-/// What Ballista's scheduler answers to `GET /readyz`: 200 if there are executors, 503 if not.
+/// Ballista's scheduler answers `GET /readyz` with 200, or with 503 if it has no executors.
 fn has_executors(scheduler: &Address) -> Result<bool> {
     let answer = ask(scheduler).map_err(|error| {
         failed(scheduler, format!("nobody answers there ({error})"))
@@ -106,7 +106,7 @@ fn ask(scheduler: &Address) -> io::Result<String> {
                 );
                 connection.write_all(request.as_bytes())?;
                 let mut answer = Vec::new();
-                // The first line is enough; who sends no end of it is cut.
+                // The first line is enough. The limit ends an endless answer.
                 connection.take(1 << 12).read_to_end(&mut answer)?;
                 return Ok(String::from_utf8_lossy(&answer).into_owned());
             }

@@ -1,5 +1,5 @@
-//! How the table `packets` goes to scheduler and executors: by the names of its files, which are
-//! the same everywhere.
+//! Encodes the table `packets` for scheduler and executors: as paths of files, which must be the
+//! same on every machine.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use datafusion_proto::physical_plan::{PhysicalExtensionCodec, PhysicalProtoConve
 
 use crate::packets::{self, Scan, Table};
 
-/// What our messages begin with; the others are Ballista's.
+/// Prefix of Wirelane's messages. Others are Ballista's.
 const MAGIC: &[u8] = b"wirelane packets ";
 
 type Outcome<T> = Result<T, DataFusionError>;

@@ -19,10 +19,10 @@ use super::system::{runtime, signal, warn};
 use super::work::Work;
 use super::{log, session};
 
-/// How often it looks whether the scheduler answers.
+/// Interval of checks whether the scheduler answers.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// Runs until it is told to end.
+/// Runs until a signal ends it.
 pub(crate) fn run(args: &ExecutorArgs) -> Result<()> {
     log::start(args.verbose);
     is_there(&args.scheduler)?;
@@ -48,7 +48,7 @@ pub(crate) fn run(args: &ExecutorArgs) -> Result<()> {
     warn("can read the results of queries", address);
     let runtime = runtime()?;
     let outcome = runtime.block_on(async {
-        // Ballista's own end is the same however it came to it.
+        // Ballista returns the same after a signal and after a failure.
         let asked = tokio::spawn(signal());
         let watch = tokio::spawn(watch(address, args.scheduler.clone(), health));
         let outcome = start_executor_process(config).await;
@@ -61,12 +61,12 @@ pub(crate) fn run(args: &ExecutorArgs) -> Result<()> {
             Err(error) => Err(error.to_string()),
         }
     });
-    // What a task still does has nobody to wait for it.
+    // No client waits for tasks that still run.
     runtime.shutdown_timeout(Duration::from_secs(1));
     outcome.map_err(|cause| Error::failed(format!("executor at {address}"), cause))
 }
 
-/// The address with a port that is free, for port 0.
+/// The address, with a free port instead of port 0.
 fn free(wanted: SocketAddr) -> Result<SocketAddr> {
     let listener = TcpListener::bind(wanted)
         .map_err(|error| Error::io(format!("address {wanted}"), "bind", error))?;
@@ -75,7 +75,7 @@ fn free(wanted: SocketAddr) -> Result<SocketAddr> {
         .map_err(|error| Error::io(format!("address {wanted}"), "getsockname", error))
 }
 
-/// As it stands before a port.
+/// The host as part of HOST:PORT.
 fn bracketed(address: SocketAddr) -> String {
     match address {
         SocketAddr::V4(it) => it.ip().to_string(),
@@ -83,7 +83,7 @@ fn bracketed(address: SocketAddr) -> String {
     }
 }
 
-/// By what others reach it; `None` leaves it to the scheduler to see where it comes from.
+/// The host that others connect to. If it is `None`, the scheduler takes the connection's address.
 fn reachable(address: SocketAddr) -> Option<String> {
     (!address.ip().is_unspecified()).then(|| bracketed(address))
 }
@@ -92,7 +92,7 @@ fn cpus() -> usize {
     thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// Says when the scheduler answers, and when it no longer does.
+/// Prints when the scheduler begins to answer, and when it stops.
 async fn watch(address: SocketAddr, scheduler: Address, health: ExecutorHealth) {
     let mut was_ready = false;
     loop {
@@ -104,7 +104,7 @@ async fn watch(address: SocketAddr, scheduler: Address, health: ExecutorHealth) 
             } else {
                 format!("no answer from {scheduler}; trying again")
             };
-            // Nobody may be there to read it.
+            // Standard error may be closed.
             let _ = writeln!(io::stderr(), "{text}");
         }
         tokio::time::sleep(LOOK).await;

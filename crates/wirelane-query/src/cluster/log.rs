@@ -1,4 +1,4 @@
-//! What Ballista has to say, on standard error.
+//! Prints Ballista's messages on standard error.
 
 use std::io::{self, Write as _};
 
@@ -6,9 +6,9 @@ use log::{Level, LevelFilter, Log, Metadata, Record};
 
 struct Lines;
 
-/// Warnings and errors; with `verbose`, also what it does.
+/// Prints warnings and errors; with `verbose`, also information.
 pub(crate) fn start(verbose: bool) {
-    // Whoever came first stays.
+    // An earlier logger stays.
     if log::set_logger(&Lines).is_ok() {
         log::set_max_level(if verbose { LevelFilter::Info } else { LevelFilter::Warn });
     }
@@ -22,7 +22,7 @@ impl Log for Lines {
     fn log(&self, record: &Record<'_>) {
         if self.enabled(record.metadata()) {
             let level = record.level().as_str().to_ascii_lowercase();
-            // Nobody may be there to read it.
+            // Standard error may be closed.
             let _ = writeln!(io::stderr(), "{level}: {}", record.args());
         }
     }

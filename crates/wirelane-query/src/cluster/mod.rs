@@ -1,5 +1,5 @@
 //! SQL on several machines: a scheduler and executors of Ballista, which read the same object
-//! store. Without the feature `cluster`, the arguments remain, and end with an error.
+//! store. Without the feature `cluster`, the commands parse their arguments and fail.
 //!
 //! Plans go to the scheduler, and executors ask it for work, so only results need a connection to
 //! an executor. Scheduler and executors open object stores with their own environment. The operator

@@ -18,7 +18,7 @@ use super::losses::Losses;
 use super::system::{runtime, signal, warn};
 use super::{log, session};
 
-/// Runs until it is told to end.
+/// Runs until a signal ends it.
 pub(crate) fn run(args: &SchedulerArgs) -> Result<()> {
     log::start(args.verbose);
     runtime()?.block_on(serve(args))
@@ -37,13 +37,13 @@ async fn serve(args: &SchedulerArgs) -> Result<()> {
         bind_host: address.ip().to_string(),
         bind_port: address.port(),
         external_host: address.ip().to_string(),
-        // Executors come for work: nobody has to reach them but for results.
+        // Executors poll for work. Others connect to them only to fetch results.
         scheduling_policy: TaskSchedulingPolicy::PullStaged,
-        // A part of a query to each executor, not all to the first that asks.
+        // Spreads a query over all executors. Otherwise the first to ask would get all tasks.
         task_distribution: TaskDistributionPolicy::RoundRobin,
         executor_timeout_seconds: silence,
         expire_dead_executor_interval_seconds: 1,
-        // The first loss is one too many: see `losses`.
+        // No retry after a loss: see `losses`.
         stage_max_failures: 1,
         no_executors_grace_period_seconds: silence,
         override_config_producer: Some(session::config()),
@@ -61,7 +61,7 @@ async fn serve(args: &SchedulerArgs) -> Result<()> {
             .map_err(failed)?;
     losses.of(scheduler.clone());
     warn("can run queries with the access rights of the executors", args.listen);
-    // Nobody may be there to read it.
+    // Standard error may be closed.
     let _ = writeln!(io::stderr(), "scheduler at df://{address}; ^C ends it");
     tokio::select! {
         outcome = start_grpc_service_with_listener(listener, scheduler) => outcome.map_err(failed),

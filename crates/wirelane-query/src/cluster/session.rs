@@ -1,4 +1,4 @@
-//! The same session everywhere: what a client can ask, scheduler and executors understand.
+//! Sessions of scheduler and executors, which must understand the client's queries.
 
 use std::sync::Arc;
 
@@ -12,13 +12,13 @@ use datafusion::prelude::SessionConfig;
 
 use crate::stores::Registry;
 
-/// How sessions are configured.
+/// Produces the settings of sessions.
 pub(crate) fn config() -> ConfigProducer {
     Arc::new(SessionConfig::new_with_ballista)
 }
 
-/// How a session reads and where it spills: object stores are opened with the keys of this process'
-/// environment.
+/// Produces runtimes that open object stores with keys of this process's environment, and spill to
+/// `spills`.
 pub(crate) fn runtime(spills: Option<String>) -> RuntimeProducer {
     Arc::new(move |_| {
         let mut runtime =
@@ -30,7 +30,7 @@ pub(crate) fn runtime(spills: Option<String>) -> RuntimeProducer {
     })
 }
 
-/// How the scheduler makes the session of a client.
+/// Produces the scheduler's session for a client.
 pub(crate) fn builder() -> SessionBuilder {
     let runtime = runtime(None);
     Arc::new(move |config| {

@@ -7,7 +7,7 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{SignalKind, signal as listen};
 use wirelane::{Error, Result};
 
-/// A thread per CPU.
+/// A runtime with one thread per CPU.
 pub(crate) fn runtime() -> Result<Runtime> {
     Builder::new_multi_thread()
         .enable_all()
@@ -22,7 +22,7 @@ pub(super) fn warn(act: &str, address: SocketAddr) {
         true => "every user of this host",
         false => "any client that reaches this port",
     };
-    // Nobody may be there to read it.
+    // Standard error may be closed.
     let _ =
         writeln!(io::stderr(), "warning: no authentication: {clients} {act}; see docs/scale.md");
 }

@@ -1,4 +1,4 @@
-//! The directory of intermediate results: ours alone, and gone with the executor.
+//! The executor's private directory of intermediate results.
 
 use std::fs::{self, DirBuilder};
 use std::os::unix::fs::DirBuilderExt as _;
@@ -11,7 +11,7 @@ use wirelane::{Error, Result};
 pub(crate) struct Work(PathBuf);
 
 impl Work {
-    /// Below `parent`, or where temporary files are.
+    /// Makes the directory below `parent`, or below the system's directory for temporary files.
     pub(crate) fn new(parent: Option<&Path>) -> Result<Self> {
         let parent = parent.map_or_else(env::temp_dir, Path::to_owned);
         let path = parent.join(format!("wirelane-executor-{}", process::id()));
@@ -19,11 +19,11 @@ impl Work {
         fs::create_dir_all(&parent).map_err(|error| {
             Error::io(format!("directory {}", parent.display()), "mkdir", error)
         })?;
-        // Left by a process with the same number that was killed.
+        // A killed process with the same number left it.
         if path.is_dir() {
             fs::remove_dir_all(&path).map_err(|error| Error::io(object(), "unlink", error))?;
         }
-        // It must be new: what others made below a common directory is not ours.
+        // It must be new: another user may have made one in a shared parent.
         DirBuilder::new()
             .mode(0o700)
             .create(&path)
@@ -41,7 +41,7 @@ impl Work {
 
 impl Drop for Work {
     fn drop(&mut self) {
-        // What cannot be removed stays; the next one has another name.
+        // On failure, the directory stays.
         let _ = fs::remove_dir_all(&self.0);
     }
 }

@@ -1,33 +1,31 @@
-//! A condition on columns, as far as the index of a store and a filter can tell.
+//! The part of a condition on columns that a store's index and a filter can check.
 
 use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 use wirelane_store::{Field, Keys, Term};
 
-/// What columns are made of that neither an index nor a filter looks into: tunnels, and headers
-/// between that of IPv6 and what it carries.
+/// Protocols whose inner headers appear in columns, but neither in an index nor in a filter: tunnels
+/// and IPv6 extension headers.
 ///
-/// As IP protocols: IP in IP (4 and 41), GRE, the extension headers of IPv6; DCCP and UDP-Lite,
-/// whose ports have no keys.
+/// IP protocols: IP in IP (4 and 41), GRE, the extension headers of IPv6. DCCP and UDP-Lite are
+/// here because their ports have no keys.
 const HIDING_PROTOCOLS: [u8; 11] = [4, 41, 47, 0, 43, 44, 51, 60, 33, 135, 136];
-/// As destination ports: VXLAN (RFC 7348), Linux's older one, Geneve (RFC 8926).
+/// UDP destination ports: VXLAN (RFC 7348), Linux's older VXLAN port, Geneve (RFC 8926).
 const HIDING_PORTS: [u16; 3] = [4789, 8472, 6081];
 
-/// What has to be true of a packet. Of one whose columns tell what lies deeper than an index looks,
-/// nothing is asked.
+/// A condition on a packet. `keys` and `expression` also accept every packet that may hide headers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Ask {
     Address(Side, IpAddr),
     Port(Side, u16),
     Protocol(u8),
-    /// The outer tag. No expression asks for it: libpcap's `vlan` moves what is behind it.
+    /// The outer tag. Expressions leave it out: libpcap's `vlan` shifts the offsets of later terms.
     Vlan(u16),
     All(Vec<Self>),
     Any(Vec<Self>),
 }
 
-/// Which one of two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Side {
     Source,
@@ -35,7 +33,7 @@ pub(super) enum Side {
 }
 
 impl Ask {
-    /// What the extents with such packets hold.
+    /// Keys of extents that may contain such packets.
     pub(super) fn keys(&self) -> Keys {
         let hiding = HIDING_PROTOCOLS.iter().map(|it| Term::equal(Field::Protocol, *it));
         let hiding = hiding.chain(HIDING_PORTS.iter().map(|it| Term::equal(Field::Port, *it)));
@@ -43,7 +41,7 @@ impl Ask {
         Keys::Any(std::iter::once(self.plain_keys()).chain(hiding).collect())
     }
 
-    /// Those of packets that hide nothing.
+    /// Keys of such packets without hidden headers.
     pub(super) fn plain_keys(&self) -> Keys {
         let all = |asks: &[Self]| asks.iter().map(Self::plain_keys).collect();
         match self {
@@ -63,8 +61,8 @@ impl Ask {
         let protocols = HIDING_PROTOCOLS.iter().map(|it| format!("ip[9]={it} or ip6[6]={it}"));
         let ports = HIDING_PORTS.iter().map(|it| format!("udp dst port {it}"));
         let hiding: Vec<_> = protocols.chain(ports).collect();
-        // Last, because it moves what is behind it: a tag within a tag, of which the expressions
-        // before know nothing.
+        // Double tags are last, because `vlan` shifts the offsets of later terms. The terms before
+        // do not see behind a second tag.
         Some(format!("({plain}) or {} or (vlan and vlan)", hiding.join(" or ")))
     }
 

@@ -1,4 +1,4 @@
-//! From the conditions of a query to what is read.
+//! Converts the conditions of a query to time bounds, filters and keys of a scan.
 
 use datafusion::common::ScalarValue;
 use datafusion::logical_expr::expr::InList;
@@ -8,21 +8,21 @@ use serde::{Deserialize, Serialize};
 use super::ask::{Ask, Side};
 use super::bpf;
 
-/// What a scan looks for.
+/// The packets that a scan selects.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Asked {
-    /// Not the packets before this time, in ns since 1970.
+    /// Excludes packets before this time, in ns since 1970.
     pub(super) from: Option<u64>,
-    /// Not the packets at this time and later.
+    /// Excludes packets at this time and later.
     pub(super) to: Option<u64>,
     /// Only packets that all of these expressions accept.
     pub(super) filters: Vec<String>,
-    /// Other packets than these need not be rows.
+    /// A superset of the wanted packets: the engine filters rows again.
     pub(super) ask: Option<Ask>,
 }
 
 impl Asked {
-    /// What all of these conditions ask together.
+    /// Converts conditions that are joined by AND.
     pub(super) fn of(conditions: &[Expr]) -> Self {
         let mut asked = Self::default();
         let mut asks = Vec::new();
@@ -42,7 +42,7 @@ impl Asked {
         asked
     }
 
-    /// Whether no packet becomes a row for which this condition is false.
+    /// Whether the scan checks this condition exactly, so that the engine need not.
     pub(super) fn keeps(condition: &Expr) -> bool {
         bpf::expression(condition).is_some() || time(condition).is_some()
     }
@@ -53,7 +53,8 @@ impl Asked {
     }
 
     fn bound(&mut self, operator: Operator, time: i64) {
-        // No packet is from before 1970, nor from after what 64 bits hold.
+        // Packet times are unsigned. A bound before 1970 becomes 0; above `i64::MAX`, a lower bound
+        // becomes `u64::MAX` and an upper bound none.
         let since = |time: i64| Some(u64::try_from(time).unwrap_or(0));
         let until = |time: Option<i64>| time.map(|time| u64::try_from(time).unwrap_or(0));
         let after = time.checked_add(1);
@@ -74,7 +75,7 @@ impl Asked {
     }
 }
 
-/// A bound of the column `time`.
+/// A bound on the column `time`.
 fn time(condition: &Expr) -> Option<(Operator, i64)> {
     let (name, operator, value) = comparison(condition)?;
     let ScalarValue::TimestampNanosecond(Some(time), _) = value else { return None };
@@ -85,7 +86,7 @@ fn time(condition: &Expr) -> Option<(Operator, i64)> {
     (name == "time" && is_bound).then_some((operator, *time))
 }
 
-/// What an index or a filter can tell of a condition.
+/// The part of a condition that an index or a filter can check.
 fn ask(condition: &Expr) -> Option<Ask> {
     match condition {
         Expr::BinaryExpr(BinaryExpr { left, op: Operator::And, right }) => {
@@ -112,7 +113,7 @@ fn ask(condition: &Expr) -> Option<Ask> {
     }
 }
 
-/// The column has this value.
+/// The condition that the column has this value.
 fn equal(name: &str, value: &ScalarValue) -> Option<Ask> {
     let address = |side| {
         let text = value.try_as_str().flatten()?;
@@ -137,7 +138,7 @@ fn number(value: &ScalarValue) -> Option<u16> {
     }
 }
 
-/// A column beside a value.
+/// A comparison of a column and a literal.
 fn comparison(condition: &Expr) -> Option<(&str, Operator, &ScalarValue)> {
     let Expr::BinaryExpr(BinaryExpr { left, op, right }) = condition else { return None };
     match (left.as_ref(), right.as_ref()) {

@@ -1,4 +1,4 @@
-//! `bpf('…')`: a condition in the words of tcpdump. The scan keeps it, and nothing else can.
+//! `bpf('…')`: a condition in the syntax of pcap-filter(7). Only the scan can evaluate it.
 
 use arrow_schema::DataType;
 use datafusion::error::DataFusionError;
@@ -10,20 +10,20 @@ use wirelane::Error;
 
 const NAME: &str = "bpf";
 
-/// A function of this name, if it is ours.
+/// The function, if this is its name.
 #[cfg(feature = "cluster")]
 pub(crate) fn named(name: &str) -> Option<ScalarUDF> {
     (name == NAME).then(function)
 }
 
-/// The function, for the engine.
+/// The function, as DataFusion needs it.
 pub(crate) fn function() -> ScalarUDF {
     ScalarUDF::new_from_impl(Bpf {
         signature: Signature::exact(vec![DataType::Utf8], Volatility::Stable),
     })
 }
 
-/// The expression of a condition that is `bpf('…')`, or not.
+/// The filter expression of `bpf('…')` or `NOT bpf('…')`.
 pub(super) fn expression(condition: &Expr) -> Option<String> {
     match condition {
         Expr::Not(inner) => expression(inner).map(|text| format!("not ({text})")),
@@ -55,7 +55,7 @@ impl ScalarUDFImpl for Bpf {
         Ok(DataType::Boolean)
     }
 
-    /// Where it reaches this, no scan kept it.
+    /// Called only if no scan evaluated the condition.
     fn invoke_with_args(&self, _: ScalarFunctionArgs) -> Result<ColumnarValue, DataFusionError> {
         let cause = "it is a condition on packets of capture files and stores, kept while they are \
                      read: write it in WHERE, alone or beside AND";

@@ -13,19 +13,20 @@ use super::leftovers::Leftovers;
 use super::rows::Rows;
 use super::sieve::Sieve;
 
-/// How often it is asked whether somebody still waits, in packets.
+/// Packets between checks of [`Rows::is_over`].
 const PERIOD: u32 = 1 << 14;
 
 /// Opens a file to see whether it is a capture.
 ///
 /// # Errors
-/// It is none, or cannot be read.
+/// The file is no capture or cannot be read.
 pub(super) fn check(path: &Path) -> Result<()> {
     // A pipe cannot be read twice.
     if path.is_file() { open(path, Count::new()).map(drop) } else { Ok(()) }
 }
 
-/// Makes rows of the packets that are asked for. Packets before a damage are rows; it is left over.
+/// Makes rows of the selected packets. If the file is damaged, rows end at the damage, and
+/// `leftovers` records it.
 ///
 /// # Errors
 /// The file cannot be opened, or is no capture.
@@ -73,7 +74,7 @@ fn open(path: &Path, bytes: Count) -> Result<CaptureReader> {
     Ok(CaptureReader::from_reader(Counted { file, bytes }, &name)?)
 }
 
-/// Counts what is read.
+/// Counts the bytes read.
 struct Counted {
     file: File,
     bytes: Count,

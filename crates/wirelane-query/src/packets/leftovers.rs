@@ -1,11 +1,11 @@
-//! What an answer lacks.
+//! Data that an answer lacks.
 
 use std::io::{self, Write as _};
 use std::sync::{Mutex, PoisonError};
 
 use wirelane::{Error, Result};
 
-/// Gathered by scans while they run, told when the answer is there. A session has one.
+/// Scans record data here while they run; the query reports it after the answer. A session has one.
 #[derive(Debug, Default)]
 pub(crate) struct Leftovers(Mutex<All>);
 
@@ -16,26 +16,26 @@ struct All {
 }
 
 impl Leftovers {
-    /// Something could not be read.
+    /// Records data that could not be read.
     pub(super) fn unread(&self, error: Error) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).unread.push(error);
     }
 
-    /// Kinds of packets that a filter says nothing about, and why.
+    /// Records link types to which a filter does not apply, and why.
     pub(super) fn unfiltered(&self, kinds: impl IntoIterator<Item = String>) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).unfiltered.extend(kinds);
     }
 
-    /// The first thing that could not be read.
+    /// Fails with the first recorded error.
     pub(super) fn first(&self) -> Result<()> {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if all.unread.is_empty() { Ok(()) } else { Err(all.unread.swap_remove(0)) }
     }
 
-    /// Tells what is here since the last call.
+    /// Prints everything recorded since the last call.
     ///
     /// # Errors
-    /// Something could not be read.
+    /// Some data could not be read.
     pub(crate) fn tell(&self) -> Result<()> {
         let all = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
         let All { mut unread, mut unfiltered } = all;
@@ -43,7 +43,7 @@ impl Leftovers {
         unfiltered.dedup();
         Error::each_once(&mut unread);
         let mut output = io::stderr().lock();
-        // Nobody may be there to read it.
+        // Standard error may be closed.
         for kind in unfiltered {
             let _ = writeln!(output, "wirelane-query: note: bpf() accepts no {kind}");
         }

@@ -9,8 +9,8 @@
 //!  capture file ────────────────────┴▶ Sieve of Ask ─▶ rows of the columns that the query names ─▶ the engine
 //! ```
 //!
-//! What an [`ask::Ask`] lets through is looked at again by the engine: it may be more than was
-//! asked for, never less.
+//! The engine filters the rows again: an [`ask::Ask`] may let through too many packets, never too
+//! few.
 //!
 //! The operator has a partition for each capture file, and one for all stores. Index and filter
 //! look at outer headers only, while columns describe the contents of tunnels. So both

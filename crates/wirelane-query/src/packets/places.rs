@@ -1,4 +1,4 @@
-//! What is read, as the input of a scan.
+//! The paths that a scan reads, as rows of its input.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ pub(super) struct Places {
 }
 
 impl Places {
-    /// A row for each: a partition for each capture file, and one for all stores.
+    /// The paths as rows: a partition for each capture file, and one for all stores.
     pub(super) fn plan(&self) -> Result<Arc<dyn ExecutionPlan>, DataFusionError> {
         let files = self.files.iter().map(std::slice::from_ref);
         let stores = Some(&self.stores[..]).filter(|stores| !stores.is_empty());

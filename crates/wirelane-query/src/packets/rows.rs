@@ -1,4 +1,4 @@
-//! Packets that become rows of the columns that a query names.
+//! Converts packets to rows of the columns that a query names.
 
 use std::ops::ControlFlow;
 
@@ -9,12 +9,12 @@ use wirelane_pcap::{Record, Source};
 
 use super::stream::Outlet;
 
-/// A batch that grows, and where it goes.
+/// The current batch, and its receiver.
 pub(super) struct Rows {
     packets: Packets,
     outlet: Outlet,
     interfaces: Interfaces,
-    /// Rows that are still wanted.
+    /// Rows until the limit.
     left: usize,
 }
 
@@ -31,17 +31,17 @@ impl Rows {
         })
     }
 
-    /// What comes next is of another capture, with interfaces of its own.
+    /// Begins another capture, which has other interfaces.
     pub(super) fn begin(&mut self) {
         self.interfaces = Interfaces::default();
     }
 
-    /// Whether nobody waits for more.
+    /// Whether the limit is reached or the receiver is gone.
     pub(super) fn is_over(&self) -> bool {
         self.left == 0 || self.outlet.is_closed()
     }
 
-    /// Adds a row; `sources` has the interface of the packet, and grows from packet to packet.
+    /// Adds a row. `sources` contains the packet's interface, and only grows.
     #[inline]
     pub(super) fn push(
         &mut self,
@@ -51,7 +51,7 @@ impl Rows {
         if self.left == 0 {
             return Ok(ControlFlow::Break(()));
         }
-        // Files name interfaces before their packets.
+        // Unknown interface: captures describe interfaces before their packets.
         if !self.interfaces.push(&mut self.packets, record, sources) {
             return Ok(ControlFlow::Continue(()));
         }
@@ -63,7 +63,7 @@ impl Rows {
         }
     }
 
-    /// Hands over so many rows of no columns.
+    /// Sends `count` rows without columns.
     pub(super) fn count(&mut self, count: u64) -> Result<()> {
         let mut left = usize::try_from(count).unwrap_or(usize::MAX).min(self.left);
         while left > 0 {
@@ -79,7 +79,7 @@ impl Rows {
         Ok(())
     }
 
-    /// Hands over what there is. Breaks when nobody takes it.
+    /// Sends the current batch. Breaks if the receiver is gone.
     pub(super) fn flush(&mut self) -> Result<ControlFlow<()>> {
         if self.packets.is_empty() {
             return Ok(ControlFlow::Continue(()));

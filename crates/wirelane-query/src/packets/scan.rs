@@ -1,4 +1,4 @@
-//! The operator that makes rows of packets.
+//! The operator that converts packets to rows.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -37,11 +37,11 @@ use super::sieve::Sieve;
 use super::stream::{Outlet, stream};
 use super::{file, store};
 
-/// What packets are put in order with, if memory is no concern.
+/// Most memory for sorting packets by time.
 const MOST_MEMORY: usize = 256 << 20;
 
-/// The operator. Its input names what is read, a row for each file or directory: who gives
-/// partitions of a plan to machines divides that, and knows nothing of packets.
+/// The operator. Its input has a row for each file or store: a distributed planner splits that
+/// input without knowledge of packets.
 #[derive(Debug)]
 pub(crate) struct Scan {
     paths: Arc<dyn ExecutionPlan>,
@@ -51,13 +51,13 @@ pub(crate) struct Scan {
     metrics: ExecutionPlanMetricsSet,
 }
 
-/// What is asked of each partition.
+/// The parameters that all partitions share.
 #[derive(Debug, Serialize, Deserialize)]
 struct Message {
     asked: Asked,
     columns: Vec<String>,
     limit: Option<usize>,
-    /// Whether there are only stores, whose packets come in order of time.
+    /// Whether there are only stores, whose packets are read in order of time.
     is_ordered: bool,
 }
 
@@ -90,13 +90,13 @@ impl Scan {
 
 #[cfg(feature = "cluster")]
 impl Scan {
-    /// As it goes to another machine, without its input.
+    /// Encodes the scan for another machine, without its input.
     pub(crate) fn encode(&self, to: &mut Vec<u8>) -> Result<(), DataFusionError> {
         serde_json::to_writer(to, self.message.as_ref())
             .map_err(|error| DataFusionError::External(error.into()))
     }
 
-    /// As it came from another machine.
+    /// Decodes a scan from another machine.
     pub(crate) fn decode(
         text: &[u8],
         paths: &Arc<dyn ExecutionPlan>,
@@ -107,7 +107,7 @@ impl Scan {
     }
 }
 
-/// What a partition needs on its thread.
+/// The state of a partition's thread.
 struct Work {
     message: Arc<Message>,
     memory: usize,
@@ -189,7 +189,7 @@ impl ExecutionPlan for Scan {
         vec![&self.paths]
     }
 
-    /// A store is read as a whole, and so is a file.
+    /// The planner must not split files and stores.
     fn benefits_from_input_partitioning(&self) -> Vec<bool> {
         vec![false]
     }
@@ -235,7 +235,7 @@ impl ExecutionPlan for Scan {
         };
         let reserved = MemoryConsumer::new("packets in order of time").register(pool);
         let told = context.session_config().get_extension::<Leftovers>();
-        // On an executor nobody tells them: what cannot be read ends the query.
+        // An executor reports no `Leftovers`: unreadable data fails the query.
         let is_strict = told.is_none();
         let work = Work {
             message: Arc::clone(&self.message),
@@ -246,7 +246,7 @@ impl ExecutionPlan for Scan {
         let rows = MetricBuilder::new(&self.metrics).output_rows(partition);
         Ok(stream(Arc::clone(&self.schema), rows, move |outlet, halt| {
             let paths = places::of(paths)?;
-            // Held until the thread has ended.
+            // Reserved until the work ends.
             if paths.iter().any(|path| path.is_dir()) {
                 reserved.try_grow(memory)?;
             }

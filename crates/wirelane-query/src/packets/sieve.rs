@@ -1,5 +1,5 @@
-//! Programs that tell which packets become rows: those that were asked for, and which others need
-//! no look.
+//! Compiled filters that select the packets for rows: the user's, which are exact, and a coarse
+//! one, which saves work.
 
 use wirelane::filter::Engine;
 use wirelane::{Error, Result};
@@ -7,15 +7,15 @@ use wirelane_filter::{Filter, Metadata, Packet, Program};
 use wirelane_pcap::Class;
 use wirelane_pcap::{Direction, LINK_TYPE_ETHERNET, Record, Source};
 
-/// Bytes that compiled expressions accept: what tcpdump says.
+/// The snap length of compiled expressions, as tcpdump's.
 const SNAPLEN: u32 = 262_144;
 
-/// Programs by link type, made as link types come up.
+/// Filters by link type, compiled on first use.
 pub(super) struct Sieve {
     filters: Vec<Filter>,
     ask: Option<Filter>,
     made: Vec<(u16, Option<Vec<Engine>>)>,
-    /// Link types of which the filters say nothing, and why.
+    /// Link types to which a filter does not apply, and why.
     unfiltered: Vec<String>,
 }
 
@@ -52,12 +52,12 @@ impl Sieve {
         engines.iter().all(|it| it.run(&packet) != 0)
     }
 
-    /// The link types that the filters say nothing about, and why: none of their packets is a row.
+    /// The link types to which a filter does not apply, and why. Their packets are not rows.
     pub(super) fn into_unfiltered(self) -> Vec<String> {
         self.unfiltered
     }
 
-    /// None if a filter means nothing for packets of this link type.
+    /// Compiles the filters; `None` if one does not apply to this link type.
     fn make(&mut self, link_type: u16) -> Option<Vec<Engine>> {
         let mut engines = Vec::new();
         for filter in &self.filters {
@@ -69,17 +69,16 @@ impl Sieve {
                 }
             }
         }
-        // It only saves work. There may be no such thing as a VLAN tag in packets of this link
-        // type.
+        // The coarse filter only saves work. It may not compile: some link types have no VLAN tags.
         engines.extend(self.ask.as_ref().and_then(|ask| engine(ask, link_type).ok()));
         Some(engines)
     }
 }
 
-/// An expression that a query names, if it means something.
+/// Checks that an expression compiles for Ethernet.
 ///
 /// # Errors
-/// It is wrong, or cannot be compiled here.
+/// The expression is wrong, or this host cannot compile it.
 pub(super) fn check(text: &str) -> Result<()> {
     let wrong = |error: wirelane_filter::ExpressionError| {
         Error::usage(format!("bpf('{text}')"), error.message().to_owned())
@@ -88,7 +87,7 @@ pub(super) fn check(text: &str) -> Result<()> {
     parsed(text)?.check(LINK_TYPE_ETHERNET).map_err(wrong)
 }
 
-/// A filter of an expression that was checked.
+/// Parses an expression.
 pub(super) fn parsed(text: &str) -> Result<Filter> {
     Ok(text.parse()?)
 }

@@ -1,4 +1,4 @@
-//! Directories of `wirelane record`: the index says which extents are read.
+//! Directories of `wirelane record`: the index selects the extents to read.
 
 use std::ops::ControlFlow;
 
@@ -12,7 +12,7 @@ use super::leftovers::Leftovers;
 use super::rows::Rows;
 use super::sieve::{self, Sieve};
 
-/// Makes rows of the packets that are asked for, in order of time.
+/// Makes rows of the selected packets, in order of time.
 ///
 /// # Errors
 /// A store cannot be read.
@@ -25,7 +25,7 @@ pub(super) fn search(
     halt: &Halt,
     leftovers: &Leftovers,
 ) -> Result<Report> {
-    // The first one narrows what is read, and so do the keys.
+    // The first filter and the keys limit the extents to read. The sieve applies the other filters.
     let (filter, rest) = match asked.filters.split_first() {
         Some((first, rest)) => (Some(sieve::parsed(first)?), rest),
         None => (None, &[][..]),

@@ -1,4 +1,4 @@
-//! A thread that reads, and the stream of what it makes.
+//! A reading thread, and the stream of its batches.
 
 use std::ops::ControlFlow;
 
@@ -12,10 +12,10 @@ use tokio::sync::mpsc::Sender;
 use tokio::sync::oneshot;
 use wirelane::halt::Halt;
 
-/// Batches that wait to be taken: reading goes on meanwhile.
+/// Batches in the channel: reading continues while the engine works.
 const WAITING: usize = 4;
 
-/// Where batches go.
+/// Sends batches to the engine.
 pub(super) struct Outlet {
     sender: Sender<Result<RecordBatch, DataFusionError>>,
     rows: Count,
@@ -26,7 +26,7 @@ impl Outlet {
         self.sender.is_closed()
     }
 
-    /// Waits until it is taken. Breaks when nobody will.
+    /// Sends a batch, and waits while the channel is full. Breaks if the receiver is gone.
     pub(super) fn send(&mut self, batch: RecordBatch) -> ControlFlow<()> {
         self.rows.add(batch.num_rows());
         match self.sender.blocking_send(Ok(batch)) {
@@ -36,8 +36,8 @@ impl Outlet {
     }
 }
 
-/// The batches that `work` makes on a thread of its own. Its halt is asked when nobody takes them
-/// any more.
+/// Streams the batches that `work` makes on a blocking thread. Stops its halt when the receiver is
+/// gone.
 pub(super) fn stream(
     schema: SchemaRef,
     rows: Count,
@@ -51,7 +51,7 @@ pub(super) fn stream(
     tokio::spawn(async move {
         tokio::select! {
             () = closed.closed() => asked.ask(),
-            // Its end drops the other half.
+            // Dropping `done` ends this wait.
             _ = is_done => {}
         }
     });

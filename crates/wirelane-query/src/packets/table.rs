@@ -1,4 +1,4 @@
-//! The table, for the engine.
+//! The table `packets` as a table provider of DataFusion.
 
 use std::path::{self, PathBuf};
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use super::places::Places;
 use super::scan::Scan;
 use super::{file, sieve, store};
 
-/// The table of all packets of these files and directories; without any there is none.
+/// The table of all packets of these files and directories; `None` without paths.
 ///
 /// # Errors
 /// One is neither a capture file nor a store.
@@ -25,7 +25,7 @@ pub(crate) fn table(paths: &[PathBuf]) -> Outcome<Option<Arc<dyn TableProvider>>
     if paths.is_empty() {
         return Ok(None);
     }
-    // Whole names: they may go to other machines.
+    // Absolute paths: executors on other machines open them.
     let whole = |path: &PathBuf| {
         path::absolute(path).map_err(|error| Error::io(path.display().to_string(), "getcwd", error))
     };
@@ -38,7 +38,6 @@ pub(crate) fn table(paths: &[PathBuf]) -> Outcome<Option<Arc<dyn TableProvider>>
     Ok(Some(Arc::new(Table::new(Places { files, stores }))))
 }
 
-/// The table.
 #[derive(Debug)]
 pub(crate) struct Table {
     schema: SchemaRef,
@@ -53,13 +52,13 @@ impl Table {
 
 #[cfg(feature = "cluster")]
 impl Table {
-    /// As it goes to another machine.
+    /// Encodes the table for another machine.
     pub(crate) fn encode(&self, to: &mut Vec<u8>) -> Result<(), DataFusionError> {
         serde_json::to_writer(to, &self.places)
             .map_err(|error| DataFusionError::External(error.into()))
     }
 
-    /// As it came from another machine.
+    /// Decodes a table from another machine.
     pub(crate) fn decode(text: &[u8]) -> Result<Self, DataFusionError> {
         let places = serde_json::from_slice(text);
         places.map(Self::new).map_err(|error| DataFusionError::External(error.into()))

@@ -69,7 +69,8 @@ fn conditions_become_what_an_index_knows() {
     let ports = in_list(ident("source_port"), vec![lit(53_u16), lit(80_u16)], false);
     let port = |port| Ask::Port(Side::Source, port);
     assert_eq!(ask(ports), Some(Ask::Any(vec![port(53), port(80)])));
-    // Beside AND, what is not known is left to the engine; beside OR, nothing can be left out.
+    // With AND, the engine checks unknown conditions. With OR, an unknown condition makes the whole
+    // condition unknown.
     let unknown = ident("length").gt(lit(100_u32));
     assert_eq!(ask(source.clone().and(unknown.clone())), Some(here));
     assert_eq!(ask(source.clone().or(unknown)), None);
@@ -85,7 +86,7 @@ fn wrong_expressions_are_named() {
     check("udp and port 53").unwrap();
 }
 
-/// Packets of all kinds that say in deep places what an index may not look at.
+/// Packets of all kinds, some with headers that the index does not parse.
 fn frames() -> Vec<Vec<u8>> {
     let link = packet::ethernet(MacAddr([2, 0, 0, 0, 0, 1]), MacAddr([2, 0, 0, 0, 0, 2]));
     let build = |packet: &packet::Packet<'_>| {
@@ -121,7 +122,7 @@ fn frames() -> Vec<Vec<u8>> {
     }
     // Geneve (RFC 8926), with a frame of Ethernet.
     frames.push(build(&v4.udp(5000, 6081, &[&[0, 0, 0x65, 0x58, 0, 0, 7, 0][..], &deep].concat())));
-    // IP in IP, GRE, and headers in front of UDP. The checksum of IPv4 is of no interest here.
+    // IP in IP, GRE, and headers in front of UDP. IPv4 checksums are not updated.
     let carried = |frame: &[u8], protocol: u8, bytes: &[u8]| {
         let mut frame = frame[..14 + if frame[12] == 8 { 20 } else { 40 }].to_vec();
         let length = bytes.len() as u16;
@@ -162,7 +163,7 @@ fn frames() -> Vec<Vec<u8>> {
         .collect()
 }
 
-/// What the columns of a packet say, as conditions that it fulfils.
+/// The column values of a packet, as conditions that it fulfils.
 fn asks(batch: &RecordBatch) -> Vec<Ask> {
     let column = |name: &str| batch.column_by_name(name).unwrap();
     let mut asks = Vec::new();

@@ -1,4 +1,4 @@
-//! Rows as they come, to where they go.
+//! Runs queries, and writes rows as they arrive.
 
 use std::io::{self, IsTerminal as _, Write as _};
 use std::sync::Arc;
@@ -13,17 +13,17 @@ use super::output::{Format, Target, Writer};
 use super::reading::Reading;
 use super::run::Running;
 
-/// How often progress is told.
+/// Interval between updates of the progress line.
 const TICK: Duration = Duration::from_millis(250);
 
 /// Writes all rows.
 ///
 /// # Errors
-/// The query fails on its way, or the target takes no more.
+/// The query fails while it runs, or the target fails.
 pub(crate) async fn write(mut running: Running, format: Format, target: Target) -> Result<()> {
     let plan = Arc::clone(&running.plan);
     let mut progress = Progress::new();
-    // Where rows go to the same terminal, they show by themselves that it goes on.
+    // Rows on a terminal must not follow a progress line.
     let is_shown = target.is_output() && io::stdout().is_terminal();
     let mut writer = Writer::new(format, target, &running.schema())?;
     let mut count = 0;
@@ -45,10 +45,10 @@ pub(crate) async fn write(mut running: Running, format: Format, target: Target) 
     writer.finish()
 }
 
-/// Runs the query, and tells how instead of what came out.
+/// Runs the query, and prints its operators with metrics instead of its rows.
 ///
 /// # Errors
-/// The query fails on its way.
+/// The query fails while it runs.
 pub(crate) async fn explain(running: Running) -> Result<()> {
     let (plan, start) = (Arc::clone(&running.plan), Instant::now());
     let mut count = 0;
@@ -57,15 +57,15 @@ pub(crate) async fn explain(running: Running) -> Result<()> {
     let operators = DisplayableExecutionPlan::with_metrics(plan.as_ref()).indent(false).to_string();
     let reading = Reading::of(&plan);
     let text = format!("{operators}\n{count} rows in {taken:.3} s: {reading}\n");
-    // Names of files are in it.
+    // The text contains file names.
     write!(io::stdout(), "{}", printable_lines(&text))
         .map_err(|error| Error::io("standard output", "write", error))
 }
 
-/// All rows, of a query that has few.
+/// Collects the rows of a query that has few.
 ///
 /// # Errors
-/// The query fails on its way.
+/// The query fails while it runs.
 pub(crate) async fn collect(running: Running) -> Result<Vec<RecordBatch>> {
     let mut all = Vec::new();
     each(running, |batch| all.push(batch)).await?;
@@ -85,7 +85,7 @@ async fn each(mut running: Running, mut take: impl FnMut(RecordBatch)) -> Result
     }
 }
 
-/// One line on a terminal that is written over.
+/// A line on a terminal that each update overwrites.
 struct Progress {
     is_terminal: bool,
     start: Instant,
@@ -102,7 +102,7 @@ impl Progress {
             return;
         }
         self.is_there = true;
-        // Nobody may be there to read it.
+        // Standard error may be closed.
         let _ = write!(io::stderr(), "\r{}\u{1b}[K", text(self.start.elapsed().as_secs()));
     }
 
@@ -113,7 +113,7 @@ impl Progress {
     }
 }
 
-/// Whatever ends a query, its line does not stay.
+/// However a query ends, its progress line disappears.
 impl Drop for Progress {
     fn drop(&mut self) {
         self.clear();

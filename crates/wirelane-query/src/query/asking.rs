@@ -1,4 +1,4 @@
-//! From a question to its answer.
+//! Answers SQL and ready queries.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ use super::svg::Plot;
 use super::{answer, bars, failure, output, run};
 use crate::packets::Leftovers;
 
-/// Answers questions.
+/// The session and the options of all questions.
 pub(crate) struct Asking {
     pub(crate) context: SessionContext,
     pub(crate) args: QueryArgs,
@@ -43,7 +43,7 @@ impl Asking {
     }
 
     /// # Errors
-    /// As those of [`Self::sql`].
+    /// Those of [`Self::sql`], or there are no flows.
     pub(crate) async fn ready(&self, ready: Ready) -> Result<()> {
         self.has_flows(ready)?;
         let args = &self.args;
@@ -75,7 +75,7 @@ impl Asking {
         writer.finish()
     }
 
-    /// Ready queries ask flows.
+    /// Fails without flows, which all ready queries read.
     fn has_flows(&self, ready: Ready) -> Result<()> {
         if self.context.table_exist(Kind::Flows.name()).map_err(failure::of)? {
             return Ok(());
@@ -96,7 +96,7 @@ impl Asking {
         Err(Error::usage(name, cause).help(help))
     }
 
-    /// Buckets of which about sixty are all flows of the span.
+    /// A bucket length that divides all flows of the span into about sixty.
     async fn bucket(&self, span: &Span) -> Result<Duration> {
         let running = run::start(&self.context, &ready::bounds(span)).await?;
         let batches = answer::collect(running).await?;
@@ -108,7 +108,7 @@ impl Asking {
         Ok(ready::bucket(bound(0).unwrap_or(0), bound(1).unwrap_or(0)))
     }
 
-    /// What the answer lacks.
+    /// Reports data that the answer lacks.
     fn leftovers(&self) -> Result<()> {
         let state = self.context.state();
         state.config().get_extension::<Leftovers>().map_or(Ok(()), |leftovers| leftovers.tell())
@@ -158,9 +158,9 @@ fn plot(
     Ok(Plot { title, bars: found, is_timeline })
 }
 
-/// With empty places where no flow began, as far as a picture has room for them.
+/// Adds empty bars for buckets without flows, unless that exceeds `MOST` bars.
 fn evenly(bars: Vec<(String, f64)>, times: &[f64], bucket: Duration) -> Vec<(String, f64)> {
-    /// Many times the pixels.
+    /// Far more than the pixels of a plot.
     const MOST: usize = 10_000;
     let Some(first) = times.first() else { return bars };
     let place = |time: &f64| ((time - first) / bucket.as_nanos() as f64).round() as usize;
@@ -177,7 +177,7 @@ fn evenly(bars: Vec<(String, f64)>, times: &[f64], bucket: Duration) -> Vec<(Str
     places
 }
 
-/// What is ready, a line each.
+/// The ready queries, one per line.
 pub(crate) fn list() -> String {
     let line = |ready: &Ready| format!("{:<16}  {}\n", ready.name, ready.about());
     ready::READY.iter().map(line).collect()

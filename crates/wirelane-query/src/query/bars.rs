@@ -1,4 +1,4 @@
-//! Bars of Unicode blocks, as a column beside the numbers that they show.
+//! Bars of Unicode blocks, as a column beside their numbers.
 
 use std::sync::Arc;
 
@@ -10,14 +10,14 @@ use datafusion::arrow::compute::cast;
 
 use super::output::table;
 
-/// Characters of the longest bar, and of the shortest one that is worth its place.
+/// Most characters of a bar. With room for fewer than `SHORTEST`, bars are left out.
 const LONGEST: usize = 30;
 const SHORTEST: usize = 3;
-/// From an eighth of a character to all of it.
+/// From an eighth of a character to a full one.
 const BLOCKS: [char; 8] = ['▏', '▎', '▍', '▌', '▋', '▊', '▉', '█'];
 
-/// The rows with bars for the column of this name, each as long as its share of the largest. Lines
-/// are not longer than `columns`; where there is no room, there are no bars.
+/// The rows with a column of bars for the column of this name. A bar's length is its share of the
+/// largest value. Lines have at most `columns` characters; without room, there are no bars.
 pub(crate) fn with_bars(
     batch: &RecordBatch,
     name: &str,
@@ -37,7 +37,7 @@ pub(crate) fn with_bars(
     RecordBatch::try_new(Arc::new(Schema::new(fields)), columns)
 }
 
-/// A column as numbers; nothing counts as 0.
+/// A column as numbers; null becomes 0.
 pub(crate) fn numbers(batch: &RecordBatch, name: &str) -> Result<Vec<f64>, ArrowError> {
     let column = batch.column(batch.schema().index_of(name)?);
     let column = cast(column, &DataType::Float64)?;
@@ -50,7 +50,7 @@ pub(crate) fn numbers(batch: &RecordBatch, name: &str) -> Result<Vec<f64>, Arrow
 fn bar(value: f64, most: f64, width: usize) -> String {
     let longest = (width * 8) as f64;
     let eighths = if most > 0.0 { (value / most * longest).round() as usize } else { 0 };
-    // What is there is seen.
+    // Small values remain visible.
     let eighths = if value > 0.0 { eighths.max(1) } else { 0 };
     let mut text: String = std::iter::repeat_n(BLOCKS[7], eighths / 8).collect();
     if let Some(last) = (eighths % 8).checked_sub(1) {

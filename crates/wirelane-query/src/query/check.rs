@@ -1,5 +1,4 @@
-//! Files that a query is about to read are what they have to be: errors of the engine would not
-//! name them.
+//! Checks the files that a query is about to read, because the engine's errors do not name files.
 //!
 //! The check reads the footers of the files that are left in the plan; the engine then takes them
 //! from its cache.
@@ -22,14 +21,13 @@ use wirelane::{Error, Result};
 use super::kind::Kind;
 use super::{failure, panics};
 
-/// Footers that are fetched at once.
+/// Footers that are fetched concurrently.
 const CONCURRENCY: usize = 32;
 
-/// Reads the footers of all files of Parquet that the plan would read. The engine finds them in its
-/// cache then.
+/// Reads the footers of all Parquet files in the plan. The engine then finds them in its cache.
 ///
 /// # Errors
-/// A file is damaged, or has other columns than its table.
+/// A file is damaged, or its columns do not fit its table.
 pub(crate) async fn check(plan: &Arc<dyn ExecutionPlan>, runtime: &Arc<RuntimeEnv>) -> Result<()> {
     let mut files = Vec::new();
     gather(plan, &mut files);
@@ -47,7 +45,7 @@ pub(crate) async fn check(plan: &Arc<dyn ExecutionPlan>, runtime: &Arc<RuntimeEn
     stream::iter(checks).buffer_unordered(CONCURRENCY).try_collect::<()>().await
 }
 
-/// A file of a table, and the store that it is in.
+/// A file of a table, and its store.
 type Found = (Kind, ObjectStoreUrl, ObjectMeta);
 
 fn gather(plan: &Arc<dyn ExecutionPlan>, files: &mut Vec<Found>) {
@@ -128,7 +126,7 @@ fn unlike(schema: &Schema, expected: &Schema, kind: Kind) -> Option<String> {
     (common == 0).then(|| format!("none of its columns is one of {}", kind.name()))
 }
 
-/// Each kind of text is like any other, and each kind of bytes.
+/// All types of text are alike, and all types of bytes.
 fn is_like(found: &DataType, expected: &DataType) -> bool {
     use DataType::{Binary, BinaryView, Dictionary, LargeBinary, LargeUtf8, Utf8, Utf8View};
     match (found, expected) {

@@ -16,7 +16,7 @@ use wirelane::Error;
 use super::check::{damaged, name};
 use super::panics;
 
-/// Whether a file of Parquet is the cause.
+/// Whether a Parquet file caused the error.
 pub(crate) fn is_of_file(error: &DataFusionError) -> bool {
     match error.find_root() {
         DataFusionError::ParquetError(_) => true,
@@ -25,7 +25,7 @@ pub(crate) fn is_of_file(error: &DataFusionError) -> bool {
     }
 }
 
-/// Reads one file after another as the plan did, until one fails as it did.
+/// Reads the files of the plan one by one, until one fails.
 pub(crate) async fn find(plan: Arc<dyn ExecutionPlan>, task: Arc<TaskContext>) -> Option<Error> {
     let mut scans = Vec::new();
     gather(&plan, &mut scans);
@@ -46,7 +46,7 @@ pub(crate) async fn find(plan: Arc<dyn ExecutionPlan>, task: Arc<TaskContext>) -
     None
 }
 
-/// A scan of each file, with its name.
+/// The scans of single files, with their names.
 fn gather(plan: &Arc<dyn ExecutionPlan>, scans: &mut Vec<(String, Arc<dyn ExecutionPlan>)>) {
     if let Some(scan) = plan.downcast_ref::<DataSourceExec>()
         && let Some((config, _)) = scan.downcast_to_file_source::<ParquetSource>()

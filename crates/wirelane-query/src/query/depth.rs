@@ -15,7 +15,7 @@ pub(crate) const STACK: usize = if cfg!(debug_assertions) { 512 << 20 } else { 1
 /// # Errors
 /// The text has more than [`MOST`] operators.
 pub(crate) fn check(sql: &str) -> Result<()> {
-    // The parser reports the error of a text that has no tokens.
+    // The parser reports the error of a text without tokens.
     let Ok(tokens) = Tokenizer::new(&GenericDialect {}, sql).tokenize() else { return Ok(()) };
     let operators = tokens.iter().filter(|token| is_operator(token)).count();
     if operators <= MOST {

@@ -16,7 +16,7 @@ use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::expr_rewriter::FunctionRewrite;
 use datafusion::logical_expr::{Expr, ExprSchemable as _, cast, lit};
 
-/// Computes seconds, and parts of seconds, from the whole number that a duration is.
+/// Computes seconds and parts of seconds from the integer of a duration.
 #[derive(Debug)]
 pub(crate) struct Epoch;
 

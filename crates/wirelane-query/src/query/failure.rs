@@ -1,4 +1,4 @@
-//! What went wrong in a query, as every error of the command says it.
+//! Converts errors of queries to errors of the command.
 
 use datafusion::error::DataFusionError;
 use object_store::Error as StoreError;
@@ -6,7 +6,7 @@ use wirelane::Error;
 
 use crate::stores;
 
-/// An error of the engine. What its readers told as an error of ours comes out as it was told.
+/// Converts an error of the engine. An [`Error`] that a source reported inside it stays unchanged.
 pub(crate) fn of(error: DataFusionError) -> Error {
     match error {
         DataFusionError::Context(_, inner) | DataFusionError::Diagnostic(_, inner) => of(*inner),
@@ -38,8 +38,8 @@ pub(crate) fn of(error: DataFusionError) -> Error {
     }
 }
 
-/// An error of the engine before it read anything: then the question is wrong, unless the system
-/// or a source said so.
+/// Converts an error from before any reading. The question is wrong, unless the system or a source
+/// failed.
 pub(crate) fn of_question(error: DataFusionError) -> Error {
     match error.find_root() {
         DataFusionError::Execution(_) | DataFusionError::ArrowError(..) => {
@@ -49,7 +49,7 @@ pub(crate) fn of_question(error: DataFusionError) -> Error {
     }
 }
 
-/// An error that others hold, too.
+/// Converts an error that has other owners.
 fn of_shared(error: &DataFusionError) -> Error {
     match error {
         DataFusionError::ResourcesExhausted(text) => exhausted(text),
@@ -82,7 +82,7 @@ pub(crate) fn store(error: StoreError) -> Error {
     }
 }
 
-/// What was asked is wrong.
+/// The error of a wrong question.
 fn sql(text: &str) -> Error {
     let error = Error::usage("SQL", line(text));
     let text = text.to_ascii_lowercase();
@@ -114,7 +114,7 @@ fn failed(text: &str) -> Error {
     Error::failed("the query", line(text))
 }
 
-/// Errors are one line.
+/// Errors have one line.
 fn line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }

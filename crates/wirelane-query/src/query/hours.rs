@@ -1,5 +1,5 @@
-//! Conditions on `flow_start`, or on the time of packets, become conditions on directories: files
-//! lie by the hour of their rows.
+//! Derives conditions on directories from conditions on `flow_start` or on the time of packets: the
+//! directory of a file names the hour of its rows.
 //!
 //! This is the last rule of the optimizer.
 
@@ -12,12 +12,12 @@ use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 
 use super::listing::PARTITIONS;
 
-/// When flows began, and when packets came.
+/// The starts of flows, and the times of packets.
 const STARTS: [&str; 2] = ["flow_start", "time"];
 const HOUR: i64 = 3_600_000_000_000;
 
-/// Adds to a scan what follows for `date` and `hour`. To be the last rule: conditions have
-/// come down to the scan.
+/// Adds the implied conditions on `date` and `hour` to a scan. Must be the last rule, when
+/// conditions are pushed down to the scan.
 #[derive(Debug)]
 pub(crate) struct Hours;
 
@@ -52,7 +52,7 @@ impl OptimizerRule for Hours {
     }
 }
 
-/// What a condition says of directories.
+/// The conditions on directories that a condition implies.
 fn implied(condition: &Expr) -> Vec<Expr> {
     let Expr::BinaryExpr(BinaryExpr { left, op, right }) = condition else { return Vec::new() };
     if *op == Operator::And {
@@ -94,7 +94,7 @@ fn to(hour: i64) -> Expr {
         .or(ident(PARTITIONS[0]).eq(date).and(ident(PARTITIONS[1]).lt_eq(of_day)))
 }
 
-/// The names of the directories of an hour.
+/// The `date` and `hour` of an hour's directory.
 fn directory(hour: i64) -> (Expr, Expr) {
     let date = i32::try_from(hour.div_euclid(24)).ok();
     let of_day = format!("{:02}", hour.rem_euclid(24));

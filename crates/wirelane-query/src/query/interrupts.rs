@@ -1,5 +1,5 @@
-//! ^C and SIGTERM end a query at once. Operators may compute for long without a pause, on all
-//! threads of the runtime, so nothing of it can be trusted to look for signals.
+//! ^C and SIGTERM end a query at once. Operators may compute for long on all threads of the runtime
+//! without a yield, so the main thread checks for signals.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -13,10 +13,10 @@ use wirelane::{Error, Result};
 
 use super::panics;
 
-/// How late an interrupt may be seen.
+/// Interval of checks for signals.
 const TICK: Duration = Duration::from_millis(50);
 
-/// Signals that came.
+/// Whether a signal arrived.
 pub(crate) struct Interrupts(Arc<AtomicBool>);
 
 impl Interrupts {
@@ -31,16 +31,16 @@ impl Interrupts {
         Ok(Self(came))
     }
 
-    /// One that came between questions ends none.
+    /// Ignores a signal from before the question.
     pub(crate) fn forget(&self) {
         self.0.store(false, Ordering::Relaxed);
     }
 
-    /// What the work comes to. What is left of it when a signal comes ends at its next pause, or
-    /// with the process.
+    /// Runs the work until its end, or until a signal arrives. After a signal, it ends at its next
+    /// await or with the process.
     ///
     /// # Errors
-    /// Those of the work, or that a signal came.
+    /// The work fails or panics, or a signal arrived.
     pub(crate) fn unless<T: Send + 'static>(
         &self,
         runtime: &Runtime,
@@ -48,7 +48,7 @@ impl Interrupts {
     ) -> Result<T> {
         let (sender, outcome) = channel();
         let task = runtime.spawn(async move {
-            // Nobody waits for it after a signal.
+            // After a signal, the receiver is gone.
             let _ = sender.send(work.await);
         });
         loop {

@@ -13,7 +13,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// The name of its table in SQL, which is also the start of file names.
+    /// The name of its SQL table, and the prefix of its file names.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Flows => "flows",
@@ -21,7 +21,7 @@ impl Kind {
         }
     }
 
-    /// The columns of its table. A file may lack any.
+    /// The columns of its table. A file may lack some.
     pub(crate) fn schema(self) -> SchemaRef {
         match self {
             Self::Flows => Flows::new().schema(),
@@ -34,13 +34,14 @@ impl Kind {
         }
     }
 
-    /// The kind that a file name tells.
+    /// The kind that a file name indicates.
     pub(crate) fn of_name(name: &str) -> Option<Self> {
         let is_of = |kind: &Self| name.starts_with(&format!("{}-", kind.name()));
         [Self::Flows, Self::Packets].into_iter().find(is_of)
     }
 
-    /// The kind that the columns of a file or a table tell: packets have one time, flows have two.
+    /// The kind that the columns of a file or a table indicate: packets have one time, flows have
+    /// two.
     pub(crate) fn of_columns(schema: &Schema) -> Self {
         let is_time = |name| {
             let field = schema.field_with_name(name);

@@ -1,4 +1,4 @@
-//! Where files of flows lie: in directories `date=…/hour=…/host=…/`, or anywhere else.
+//! Finds Parquet files: in directories `date=…/hour=…/host=…/`, or anywhere else.
 //!
 //! A directory tree is one table of the engine, whose `date=`, `hour=` and `host=` directories are
 //! columns. Other files have these columns from their paths, or null. All files of a table have one
@@ -13,32 +13,32 @@ use wirelane::{Error, Result};
 
 use super::failure;
 
-/// The names of directories that tell something of all their rows, from the outermost on.
+/// Columns that directory names can give to all their rows, the outermost first.
 pub(crate) const PARTITIONS: [&str; 3] = ["date", "hour", "host"];
-/// Directories within directories that are looked through.
+/// Most levels of directories to search.
 const DEPTH: usize = 16;
 const SUFFIX: &str = ".parquet";
 
-/// Files of which the same is known.
+/// Files whose directories give the same columns.
 #[derive(Clone, Debug)]
 pub(crate) struct Part {
     pub(crate) url: ListingTableUrl,
-    /// What directories above say, by the index of [`PARTITIONS`].
+    /// Values from directories above, by the index of [`PARTITIONS`].
     pub(crate) known: [Option<String>; 3],
-    /// Directories below say the same of `PARTITIONS[below..]`.
+    /// Directories below give the columns `PARTITIONS[below..]`.
     pub(crate) below: usize,
-    /// How names of files end.
+    /// The suffix of file names.
     pub(crate) suffix: &'static str,
 }
 
-/// All parts below a directory, or the one that a file is.
+/// All parts below a directory, or the part of a single file.
 ///
 /// # Errors
 /// The store refuses, or there are no files.
 pub(crate) async fn parts(store: &dyn ObjectStore, url: &ListingTableUrl) -> Result<Vec<Part>> {
     let known = known(url.prefix());
     if !url.is_collection() {
-        // It has to be there: the engine would take nothing for an empty table.
+        // Check that it exists: the engine would read a missing file as an empty table.
         store.head(url.prefix()).await.map_err(failure::store)?;
         return Ok(vec![Part { url: url.clone(), known, below: PARTITIONS.len(), suffix: "" }]);
     }
@@ -70,7 +70,7 @@ pub(crate) async fn parts(store: &dyn ObjectStore, url: &ListingTableUrl) -> Res
         if is_plain && files.clone().next().is_some() {
             found.push(flat(below(url, &directory, true)?));
         } else {
-            // The engine would take those of the directories with `=` for files of this one.
+            // As a directory, it would include the files of directories with `=`.
             for file in files {
                 found.push(flat(below(url, &file.location, false)?));
             }
@@ -84,7 +84,7 @@ pub(crate) async fn parts(store: &dyn ObjectStore, url: &ListingTableUrl) -> Res
     Ok(found)
 }
 
-/// The first file below a directory, or the file itself.
+/// The first Parquet file below a directory, or the file itself.
 ///
 /// # Errors
 /// The store refuses.
@@ -104,7 +104,7 @@ pub(crate) async fn first(
     Ok(None)
 }
 
-/// What the directories of a path say.
+/// The column values in the directories of a path.
 fn known(path: &Path) -> [Option<String>; 3] {
     PARTITIONS.map(|name| {
         let mut values = path.parts().filter_map(|part| {
@@ -115,14 +115,14 @@ fn known(path: &Path) -> [Option<String>; 3] {
     })
 }
 
-/// The outermost column that no directory above tells, nor those within it.
+/// The column after the innermost one that directories above give.
 fn next_of(known: &[Option<String>; 3]) -> Option<usize> {
     let next = known.iter().rposition(Option::is_some).map_or(0, |last| last + 1);
     (next < PARTITIONS.len()).then_some(next)
 }
 
-/// Whether the first directory of each level has directories of the next: then the engine can take
-/// it from here.
+/// Whether the first directory of each level has directories of the next level, so that the engine
+/// can list them.
 async fn is_complete(store: &dyn ObjectStore, listed: &ListResult, next: usize) -> Result<bool> {
     let mut first = listed.common_prefixes.iter().find(|path| names(path, next)).cloned();
     for level in next + 1..PARTITIONS.len() {
@@ -133,7 +133,7 @@ async fn is_complete(store: &dyn ObjectStore, listed: &ListResult, next: usize) 
     Ok(first.is_some())
 }
 
-/// Whether the directory is called `date=…` and so on.
+/// Whether the directory has the name of a partition, such as `date=…`.
 fn names(path: &Path, partition: usize) -> bool {
     path.filename()
         .and_then(|name| name.strip_prefix(PARTITIONS[partition]))

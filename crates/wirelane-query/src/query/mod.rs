@@ -45,7 +45,7 @@ use request::Question;
 use shell::{Line, Shell};
 use sources::Sources;
 
-/// Answers what is asked.
+/// Answers the question, or opens a shell.
 pub(crate) fn run(args: &QueryArgs) -> Result<()> {
     if args.list {
         return print(&asking::list());
@@ -88,7 +88,7 @@ pub(crate) fn run(args: &QueryArgs) -> Result<()> {
         }
     };
     let outcome = answered();
-    // What still computes ends with the process; its files go now.
+    // Threads that still compute end with the process. Their unfinished files are removed now.
     runtime.shutdown_timeout(Duration::from_millis(100));
     output::remove_unfinished();
     outcome
@@ -104,7 +104,7 @@ fn ready_of(asking: &Arc<Asking>, ready: Ready) -> impl Future<Output = Result<(
     async move { asking.ready(ready).await }
 }
 
-/// Question after question; what is wrong with one ends nothing.
+/// Answers one question after another. Of all errors, only a broken pipe ends the shell.
 fn talk(runtime: &Runtime, interrupts: &Interrupts, asking: &Arc<Asking>) -> Result<()> {
     let mut shell = Shell::new()?;
     while let Some(line) = shell.next()? {
@@ -131,7 +131,7 @@ fn talk(runtime: &Runtime, interrupts: &Interrupts, asking: &Arc<Asking>) -> Res
         match outcome {
             Err(error) if error.kind() == ErrorKind::BrokenPipe => return Err(error),
             Err(error) => {
-                // Nobody may be there to read it.
+                // Standard error may be closed.
                 let _ = writeln!(io::stderr(), "{error}");
             }
             Ok(()) => {}
@@ -148,7 +148,7 @@ fn print(text: &str) -> Result<()> {
         .map_err(|error| Error::io("standard output", "write", error))
 }
 
-/// As it was asked for, or as the name of the file says; a table otherwise.
+/// The format that `--format` or the file name selects; otherwise a table.
 fn format(args: &QueryArgs) -> Result<Format> {
     let to = args.write.as_deref().filter(|path| path.as_os_str() != "-");
     let format = match (args.format, to) {

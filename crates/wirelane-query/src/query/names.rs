@@ -26,7 +26,7 @@ pub(crate) fn meant(text: &str) -> Option<&'static str> {
     names.filter(|name| (1..=FAR).contains(&far(name))).min_by_key(far)
 }
 
-/// The error for such a text.
+/// The error for a mistyped name.
 pub(crate) fn unknown(text: &str, name: &str) -> Error {
     let cause = format!("there is no ready query of this name; did you mean {name}?");
     Error::usage(text, cause).help("see --list")

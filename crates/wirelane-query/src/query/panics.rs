@@ -1,4 +1,4 @@
-//! Panics of readers, which damaged files cause, become errors.
+//! Converts panics of readers, which damaged files cause, to errors.
 
 use std::future::Future;
 use std::panic::{self, AssertUnwindSafe};
@@ -26,7 +26,7 @@ pub(crate) fn keep() {
     }));
 }
 
-/// The result of the work.
+/// Awaits the work, and catches its panic.
 ///
 /// # Errors
 /// It panicked.

@@ -1,4 +1,4 @@
-//! Tables of Parquet files, wherever they lie, with the columns that `wirelane flows` writes.
+//! Tables of Parquet files with the columns that `wirelane flows` writes.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use super::kind::Kind;
 use super::listing::{self, PARTITIONS, Part};
 use super::{failure, panics};
 
-/// The tables of the files below these URLs; without a file of a kind it has none.
+/// The tables of the files below these URLs. A kind without files has no table.
 pub(crate) async fn tables(
     context: &SessionContext,
     urls: &[ListingTableUrl],
@@ -37,7 +37,7 @@ pub(crate) async fn tables(
     all.map(table).collect()
 }
 
-/// The kind of the files below a URL, as the first file tells it.
+/// The kind of the files below a URL. The first file decides.
 async fn kind_of(store: &dyn ObjectStore, url: &ListingTableUrl) -> Result<Kind> {
     let Some(file) = listing::first(store, url).await? else { return Ok(Kind::Flows) };
     if let Some(kind) = file.location.filename().and_then(Kind::of_name) {
@@ -49,14 +49,14 @@ async fn kind_of(store: &dyn ObjectStore, url: &ListingTableUrl) -> Result<Kind>
     Ok(schema.ok().and_then(Result::ok).map_or(Kind::Flows, |schema| Kind::of_columns(&schema)))
 }
 
-/// The type of each column that directories tell. An hour is text: the engine looks for directories
-/// by its words.
+/// The type of a column from directories. An hour is text, because the engine looks for directories
+/// by its text.
 pub(crate) fn partition_type(name: &str) -> DataType {
     if name == PARTITIONS[0] { DataType::Date32 } else { DataType::Utf8 }
 }
 
-/// One table of the engine, where the same is known of all files; otherwise several, one below the
-/// other.
+/// A listing table, if the directories below give all [`PARTITIONS`]. Otherwise the union of one
+/// table per group, with constants for the other columns.
 fn table(
     context: &SessionContext,
     kind: Kind,
@@ -81,7 +81,8 @@ fn table(
     Ok(all.into_view())
 }
 
-/// Parts that one table of the engine can hold: of one store, with the same known of them.
+/// Groups parts for listing tables: the parts of a group are in one store, and share the columns
+/// from directories.
 fn groups(parts: Vec<Part>) -> Vec<Vec<Part>> {
     let key = |part: &Part| (part.url.object_store(), part.known.clone(), part.below, part.suffix);
     let mut groups: Vec<Vec<Part>> = Vec::new();
@@ -108,7 +109,7 @@ fn listing_table(kind: Kind, group: &[Part]) -> Result<Arc<dyn TableProvider>, D
     Ok(Arc::new(ListingTable::try_new(config)?))
 }
 
-/// The columns of the rows, then the columns of directories: per row, constant, or null.
+/// The columns of the rows, then the columns from directories: per row, constant, or null.
 fn columns(kind: Kind, part: &Part) -> Result<Vec<Expr>, DataFusionError> {
     let schema = kind.schema();
     let mut columns: Vec<Expr> = schema.fields().iter().map(|field| ident(field.name())).collect();

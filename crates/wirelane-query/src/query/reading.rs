@@ -1,4 +1,4 @@
-//! How much a query read, and how much it did not have to.
+//! Amounts that a query read and skipped.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -9,20 +9,21 @@ use datafusion::datasource::source::DataSourceExec;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::metrics::MetricValue;
 
-/// Counted by the operators that read.
+/// Sums of the counters of reading operators.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Reading {
-    /// Files that the names of directories did not rule out, and directories of `wirelane record`.
+    /// Files that names of directories did not exclude, capture files, and directories of `wirelane
+    /// record`.
     pub(crate) files: usize,
-    /// Of data; footers are read besides.
+    /// Bytes of data, without footers.
     pub(crate) bytes: usize,
     /// Row groups of these files.
     pub(crate) groups: usize,
-    /// Those that statistics or Bloom filters ruled out.
+    /// Row groups that statistics, Bloom filters, dynamic filters or a limit excluded.
     pub(crate) skipped: usize,
     /// Extents of directories of `wirelane record`.
     pub(crate) extents: usize,
-    /// Those that an index did not rule out.
+    /// Extents that an index did not exclude.
     pub(crate) extents_read: usize,
 }
 

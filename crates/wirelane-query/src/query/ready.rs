@@ -1,26 +1,25 @@
-//! Ready queries: SQL that has a name.
+//! Ready queries: SQL with a name.
 
 use std::time::Duration;
 
 use super::span::Span;
 
-/// A query with a name.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ready {
     pub(crate) name: &'static str,
     text: &'static str,
-    /// The column that is worth a plot, and those that say what it is of.
+    /// The columns for a plot.
     pub(crate) plotted: Plotted,
 }
 
-/// What a plot shows.
+/// The columns that label a plot, and the column that it shows.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Plotted {
     pub(crate) labels: &'static [&'static str],
     pub(crate) value: &'static str,
 }
 
-/// All of them.
+/// All ready queries.
 pub(crate) const READY: [Ready; 4] = [
     Ready {
         name: "top-talkers",
@@ -44,12 +43,12 @@ pub(crate) const READY: [Ready; 4] = [
     },
 ];
 
-/// What may be different each time.
+/// Values for the variables of a ready query.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Parameters {
     pub(crate) top: u64,
     pub(crate) span: Span,
-    /// Of a timeline.
+    /// The step of a timeline.
     pub(crate) bucket: Option<Duration>,
 }
 
@@ -58,18 +57,18 @@ impl Ready {
         READY.into_iter().find(|ready| ready.name == name)
     }
 
-    /// What it answers.
+    /// The first comment of the SQL, which describes the query.
     pub(crate) fn about(&self) -> &'static str {
         let first = self.text.lines().next().unwrap_or_default();
         first.trim_start_matches("-- ").trim_end_matches('.')
     }
 
-    /// Whether flows are put into buckets of time.
+    /// Whether the query groups flows into buckets of time.
     pub(crate) fn has_buckets(&self) -> bool {
         self.text.contains("$bucket")
     }
 
-    /// What the engine is asked. All parameters are numbers and times of ours.
+    /// The SQL with its parameters. They need no quoting: each is a number or a time.
     pub(crate) fn sql(&self, parameters: &Parameters) -> String {
         let bucket = parameters.bucket.unwrap_or(Duration::from_secs(1)).as_nanos();
         self.text
@@ -79,7 +78,7 @@ impl Ready {
     }
 }
 
-/// What tells the first and the last start of a flow, in nanoseconds: a timeline has to know.
+/// SQL for the first and the last start of flows, in nanoseconds. A timeline needs both.
 pub(crate) fn bounds(span: &Span) -> String {
     let start = "arrow_cast(arrow_cast(";
     let end = "(flow_start), 'Timestamp(Nanosecond, None)'), 'Int64')";
@@ -87,7 +86,7 @@ pub(crate) fn bounds(span: &Span) -> String {
     format!("SELECT {}, {} FROM flows WHERE {}", bound("min"), bound("max"), span.sql())
 }
 
-/// A round length of which about sixty make the time between these, in nanoseconds.
+/// A round length, about a sixtieth of the time between these, in nanoseconds.
 pub(crate) fn bucket(first: i64, last: i64) -> Duration {
     const SECOND: u64 = 1_000_000_000;
     const SECONDS: [u64; 17] =

@@ -1,4 +1,4 @@
-//! What the words of the command mean: a question first, or a source already.
+//! Splits the words of the command into a question and sources.
 
 use std::ffi::{OsStr, OsString};
 use std::io::Read;
@@ -8,16 +8,16 @@ use wirelane::{Error, Result};
 
 use super::ready::Ready;
 
-/// What is asked.
+/// The question of a command.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Question<'a> {
     Sql(&'a str),
     Ready(Ready),
-    /// On a terminal or on standard input.
+    /// The question is typed in the shell, or read from standard input.
     Elsewhere,
 }
 
-/// The question, and the sources. A path that exists is a source, whatever it is called.
+/// The question, and the sources. An existing path is always a source.
 pub(crate) fn split(words: &[OsString]) -> (Question<'_>, &[OsString]) {
     let Some((first, rest)) = words.split_first() else { return (Question::Elsewhere, words) };
     match first.to_str().filter(|_| !exists(first)) {
@@ -30,7 +30,7 @@ pub(crate) fn split(words: &[OsString]) -> (Question<'_>, &[OsString]) {
     }
 }
 
-/// There is no SQL without one of these.
+/// All SQL contains one of these characters.
 fn is_sql(text: &str) -> bool {
     text.trim().contains([' ', '\n', '\t', '(', '*', ';'])
 }
@@ -39,10 +39,10 @@ fn exists(word: &OsStr) -> bool {
     Path::new(word).exists()
 }
 
-/// A device or a pipe may never end.
+/// Most bytes of SQL: a device or a pipe may never end.
 const LONGEST_SQL: u64 = 4 << 20;
 
-/// The SQL that standard input holds.
+/// Reads SQL from standard input.
 ///
 /// # Errors
 /// It cannot be read, is longer than [`LONGEST_SQL`], or is empty.

@@ -1,4 +1,4 @@
-//! From SQL to rows.
+//! Plans SQL and runs it.
 
 use std::sync::Arc;
 
@@ -15,9 +15,9 @@ use wirelane::{Error, Result};
 use super::{check, culprit, depth, failure, panics};
 use crate::cluster;
 
-/// A query that is under way.
+/// A running query.
 pub(crate) struct Running {
-    /// Its operators count what they read.
+    /// The plan. Its operators count the bytes and files that they read.
     pub(crate) plan: Arc<dyn ExecutionPlan>,
     rows: SendableRecordBatchStream,
     task: Arc<TaskContext>,
@@ -64,7 +64,7 @@ pub(crate) async fn start(context: &SessionContext, sql: &str) -> Result<Running
 /// Starts a query.
 ///
 /// # Errors
-/// The files are not what they have to be.
+/// The query cannot be planned, or a file is not valid.
 pub(crate) async fn start_frame(context: &SessionContext, frame: DataFrame) -> Result<Running> {
     let task = Arc::new(frame.task_ctx());
     let local = cluster::local(&frame).await.map_err(failure::of)?;

@@ -1,4 +1,4 @@
-//! The engine: how much memory it takes, and how it reads files.
+//! The engine: its memory limit, and how it reads files.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use super::hours::Hours;
 use crate::packets::Leftovers;
 use crate::stores::Registry;
 
-/// Without tables. What does not fit into so many bytes of memory goes to files in `spill`.
+/// A session without tables. Operators that need more than `memory` bytes spill to `spill`.
 pub(crate) fn session(memory: Option<usize>, spill: &Path) -> Result<SessionContext> {
     let memory = memory.unwrap_or_else(half_of_available);
     let runtime = RuntimeEnvBuilder::new()
@@ -30,11 +30,11 @@ pub(crate) fn session(memory: Option<usize>, spill: &Path) -> Result<SessionCont
         .with_collect_statistics(false)
         .with_extension(Arc::new(Leftovers::default()));
     let execution = &mut config.options_mut().execution;
-    // What sorts keep to merge what they spilled: not all there is.
+    // Sorts reserve this memory to merge spilled rows: only a share of the whole.
     let share = memory / (8 * execution.target_partitions.max(1));
     execution.sort_spill_reservation_bytes = share.min(execution.sort_spill_reservation_bytes);
     let parquet = &mut config.options_mut().execution.parquet;
-    // Columns of rows that do not match are not decoded.
+    // Rows that do not match are not decoded.
     parquet.pushdown_filters = true;
     parquet.reorder_filters = true;
     let context = SessionContext::new_with_config_rt(config, runtime);
@@ -46,7 +46,7 @@ pub(crate) fn session(memory: Option<usize>, spill: &Path) -> Result<SessionCont
 }
 
 fn half_of_available() -> usize {
-    /// Below it, the engine does nothing but spill.
+    /// Below this, the engine mostly spills.
     const LEAST: u64 = 64 << 20;
     let half = wirelane_os::memory::room().bytes / 2;
     usize::try_from(half.max(LEAST)).unwrap_or(usize::MAX)

@@ -1,4 +1,4 @@
-//! Questions one after another, on a terminal.
+//! A shell on a terminal.
 
 use std::env;
 use std::fs;
@@ -8,7 +8,7 @@ use rustyline::DefaultEditor;
 use rustyline::error::ReadlineError;
 use wirelane::{Error, Result};
 
-/// What somebody typed.
+/// A parsed input.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Line {
     Sql(String),
@@ -19,7 +19,7 @@ pub(crate) enum Line {
     Unknown(String),
 }
 
-/// What `.help` says.
+/// The text of `.help`.
 pub(crate) const HELP: &str = "\
 SELECT …;    answers when a line ends with ;
 NAME;        a ready query
@@ -29,7 +29,7 @@ NAME;        a ready query
 .quit        ends; so does ^D
 ";
 
-/// Reads lines of a terminal; they are kept for the next time.
+/// Reads input from a terminal and stores its history.
 pub(crate) struct Shell {
     editor: DefaultEditor,
     history: Option<PathBuf>,
@@ -42,7 +42,7 @@ impl Shell {
         let mut editor = DefaultEditor::new().map_err(failed)?;
         let history = history();
         if let Some(path) = &history {
-            // There is none yet, or nobody may read it.
+            // The history may not exist or be unreadable.
             let _ = editor.load_history(path);
         }
         Ok(Self { editor, history })
@@ -61,7 +61,7 @@ impl Shell {
                     text += &line;
                     text.push('\n');
                 }
-                // What was typed so far is thrown away.
+                // Discards the input so far.
                 Err(ReadlineError::Interrupted) => text.clear(),
                 Err(ReadlineError::Eof) => return Ok(None),
                 Err(error) => return Err(failed(error)),
@@ -80,7 +80,7 @@ impl Shell {
     }
 
     fn keep(&mut self, text: &str) {
-        // A history is worth no error.
+        // Errors of the history are ignored.
         let _ = self.editor.add_history_entry(text);
         if let Some(path) = &self.history {
             let _ = self.editor.append_history(path);
@@ -88,7 +88,7 @@ impl Shell {
     }
 }
 
-/// Whether nothing has to follow: a command is one line, SQL ends with a semicolon.
+/// Whether the input is complete: a command is one line, SQL ends with a semicolon.
 fn is_whole(text: &str) -> bool {
     text.starts_with('.') || text.trim_end().ends_with(';')
 }
@@ -108,7 +108,7 @@ fn parse(text: &str) -> Line {
     }
 }
 
-/// Where the lines are kept: as the XDG Base Directory Specification has it for state.
+/// The history file, in the state directory of the XDG Base Directory Specification.
 fn history() -> Option<PathBuf> {
     let home = || Some(PathBuf::from(env::var_os("HOME")?).join(".local/state"));
     let state = env::var_os("XDG_STATE_HOME").map(PathBuf::from).filter(|it| it.is_absolute());

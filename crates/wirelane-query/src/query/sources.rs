@@ -1,4 +1,4 @@
-//! The kinds of sources: files of Parquet, or of packets.
+//! The kinds of sources: Parquet files, or files of packets.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -10,18 +10,18 @@ use url::Url;
 use wirelane::pcap::FileId;
 use wirelane::{Error, Result};
 
-/// The file that makes a directory one of `wirelane record`.
+/// The file that marks a directory of `wirelane record`.
 const STORE_FILE: &str = "wirelane.store";
-/// What files of Parquet begin with.
+/// The first bytes of Parquet files.
 const MAGIC: &[u8; 4] = b"PAR1";
 
-/// Where the rows of the tables come from.
+/// The sources of the tables.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Sources {
-    /// Directories (their URLs end with `/`) and files of Parquet, here or in object stores, with
-    /// rows of either table.
+    /// Parquet files and directories (their URLs end with `/`), here or in object stores, with rows
+    /// of either table.
     pub(crate) parquet: Vec<ListingTableUrl>,
-    /// Of `packets`: capture files, and directories of `wirelane record`.
+    /// For `packets`: capture files, and directories of `wirelane record`.
     pub(crate) packets: Vec<PathBuf>,
 }
 
@@ -82,12 +82,12 @@ impl Sources {
     }
 }
 
-/// By its name, whatever is in it, or by how it begins.
+/// Whether the file has the suffix of Parquet, whatever its content, or the first bytes.
 fn looks_like_parquet(path: &Path) -> Result<bool> {
     if path.extension().is_some_and(|suffix| suffix == "parquet") {
         return Ok(true);
     }
-    // To open a pipe would wait for whoever writes to it.
+    // Opening a pipe would wait for its writer.
     if !path.is_file() {
         return Ok(false);
     }
@@ -107,7 +107,7 @@ fn local(text: &str) -> Result<PathBuf> {
     })
 }
 
-/// A prefix, unless it names a file.
+/// A file if the suffix is `.parquet`, otherwise a prefix.
 fn remote(text: &str) -> Result<ListingTableUrl> {
     let is_file = text.ends_with(".parquet") || text.ends_with('/');
     let text = if is_file { text.to_owned() } else { format!("{text}/") };

@@ -1,14 +1,14 @@
-//! From when to when, as SQL.
+//! A time span as a condition of SQL.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use wirelane::{Error, Result};
 
-/// What to write.
+/// The accepted notations.
 const HELP: &str = "write 2026-11-23T14:03:05Z, 2026-11-23 14:03:05 (UTC), 2026-11-23, -5m for \
                     five minutes ago, or now";
 
-/// A point in time that somebody wrote.
+/// A point in time from an argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Moment {
     At(Duration),
@@ -33,7 +33,7 @@ pub(crate) fn moment(text: &str) -> Result<Moment, String> {
         .ok_or_else(|| HELP.to_owned())
 }
 
-/// A time span: not before the one, and before the other.
+/// A time span, from `from` inclusive to `to` exclusive.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Span {
     from: Option<Duration>,
@@ -42,7 +42,7 @@ pub(crate) struct Span {
 
 impl Span {
     /// # Errors
-    /// It ends before it begins.
+    /// The end is not after the start.
     pub(crate) fn new(from: Option<Moment>, to: Option<Moment>) -> Result<Self> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let resolve = |moment| match moment {
@@ -58,7 +58,7 @@ impl Span {
         }
     }
 
-    /// A condition for flows.
+    /// A condition on the start of flows.
     pub(crate) fn sql(&self) -> String {
         let from = self.from.map(|from| format!("flow_start >= {}", timestamp(from)));
         let to = self.to.map(|to| format!("flow_start < {}", timestamp(to)));

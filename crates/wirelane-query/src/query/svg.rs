@@ -1,4 +1,4 @@
-//! Bars as an SVG of its own, in light or dark as its reader likes it.
+//! A plot of bars as an SVG document, light or dark as the viewer prefers.
 
 use std::fmt::Write as _;
 
@@ -10,7 +10,7 @@ const ROW: f64 = 22.0;
 /// Room for numbers.
 const NUMBER: f64 = 90.0;
 const HEIGHT: f64 = 240.0;
-/// About how wide a letter is.
+/// Approximate width of a letter.
 const LETTER: f64 = 7.4;
 
 const STYLE: &str = "text{font:13px system-ui,sans-serif;fill:#1f2328}.t{font-weight:600}\
@@ -18,17 +18,17 @@ const STYLE: &str = "text{font:13px system-ui,sans-serif;fill:#1f2328}.t{font-we
     @media(prefers-color-scheme:dark){text{fill:#e6edf3}.v{fill:#9198a1}rect{fill:#5b9bff}\
     line{stroke:#3d444d}}";
 
-/// What is drawn: a number for each label.
+/// A plot: a number for each label.
 #[derive(Clone, Debug)]
 pub(crate) struct Plot {
     pub(crate) title: String,
     pub(crate) bars: Vec<(String, f64)>,
-    /// Labels are times in order: bars stand side by side.
+    /// Labels are times in order. Bars are vertical.
     pub(crate) is_timeline: bool,
 }
 
 impl Plot {
-    /// The whole file.
+    /// The SVG document.
     pub(crate) fn svg(&self) -> String {
         if self.is_timeline { self.columns() } else { self.rows() }
     }
@@ -113,7 +113,7 @@ impl Plot {
     }
 }
 
-/// With a letter for thousands, millions and so on.
+/// The number with a letter for thousands, millions and so on.
 fn number(value: f64) -> String {
     let scales = [(1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")];
     match scales.into_iter().find(|(scale, _)| value >= *scale) {

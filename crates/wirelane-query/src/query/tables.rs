@@ -1,4 +1,4 @@
-//! The engine with the tables that sources fill.
+//! The engine with the tables of the sources.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use super::{failure, parquet, session};
 use crate::cluster::{Address, Cluster};
 use crate::packets;
 
-/// Makes the engine and its tables; with the address of a scheduler, its cluster is the engine.
+/// Makes the engine and its tables. With the address of a scheduler, its cluster runs the queries.
 ///
 /// # Errors
 /// A source cannot be read, or there is no cluster.
@@ -26,7 +26,7 @@ pub(crate) async fn open(
     memory: Option<usize>,
     spill: &Path,
 ) -> Result<SessionContext> {
-    // Before anything is read: it may not be there.
+    // Fails before anything is read.
     let cluster = cluster.map(Cluster::find).transpose()?;
     let context = session::session(memory, spill)?;
     let parquet = parquet::tables(&context, &sources.parquet).await?;
@@ -41,7 +41,7 @@ pub(crate) async fn open(
     Ok(context)
 }
 
-/// Gives tables their names; two of a kind are one, of the columns that both have.
+/// Registers tables. Two tables of a kind become their union, with the columns of the kind.
 fn register(
     context: &SessionContext,
     tables: impl Iterator<Item = (Kind, Arc<dyn TableProvider>)>,
@@ -61,7 +61,7 @@ fn register(
     Ok(())
 }
 
-/// The names of the tables, a line each.
+/// The names of the tables, one per line.
 pub(crate) fn names(context: &SessionContext) -> String {
     let schema = context.catalog("datafusion").and_then(|catalog| catalog.schema("public"));
     let mut names = schema.map(|schema| schema.table_names()).unwrap_or_default();
@@ -69,10 +69,10 @@ pub(crate) fn names(context: &SessionContext) -> String {
     names.into_iter().map(|name| name + "\n").collect()
 }
 
-/// The columns of a table and their types, a line each.
+/// The columns of a table and their types, one per line.
 ///
 /// # Errors
-/// There is no such table.
+/// The table does not exist.
 pub(crate) async fn columns(context: &SessionContext, table: &str) -> Result<String> {
     let provider = context.table_provider(table).await.map_err(failure::of)?;
     let schema = provider.schema();

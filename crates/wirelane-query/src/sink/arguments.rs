@@ -62,7 +62,7 @@ impl SinkArgs {
     }
 
     /// # Errors
-    /// They contradict each other.
+    /// The options contradict each other.
     pub(crate) fn check(&self) -> Result<()> {
         if self.format != Format::Arrow && !self.is_stream() {
             let error = Error::usage("--format", "files are Parquet");

@@ -1,24 +1,24 @@
-//! What became of rows.
+//! Counts of written and lost rows.
 
 use serde_json::{Value, json};
 
-/// What was written, and what was not.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
-    /// Rows in files that are complete, or that a stream took.
+    /// Rows in complete files, or rows that a stream took.
     pub(crate) rows: u64,
     pub(crate) files: u64,
     pub(crate) bytes: u64,
-    /// Rows that found no room while the store was away, or were left at the end.
+    /// Rows without room in the spool, rows not stored at the end, and rows of a failed stream
+    /// write.
     pub(crate) lost: u64,
-    /// How often the store refused a file.
+    /// Failed attempts to store a file.
     pub(crate) failures: u64,
-    /// What the last failure was.
+    /// The cause of the last failure.
     pub(crate) failure: Option<String>,
 }
 
 impl Counts {
-    /// `kind` is what rows are of, as in `flows`.
+    /// `kind` names the rows, such as `flows`.
     pub(crate) fn json(&self, kind: &str, to: &str) -> Value {
         json!({
             "to": to,

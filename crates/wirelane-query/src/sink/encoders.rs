@@ -1,4 +1,4 @@
-//! Threads that encode row groups: neither who reads nor who writes waits for it.
+//! Threads that encode row groups in parallel. The writer waits only while all of them are busy.
 
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -6,22 +6,22 @@ use std::thread::{self, JoinHandle};
 
 use wirelane::{Error, Result};
 
-/// More of them would wait for who reads.
+/// With more threads, the input would be the bottleneck.
 const MOST: usize = 8;
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// The threads. Dropping it waits for what they do.
+/// The threads. Dropping waits for their work.
 pub(crate) struct Encoders {
     jobs: Option<SyncSender<Job>>,
     threads: Vec<JoinHandle<()>>,
 }
 
 impl Encoders {
-    /// One for each CPU that there is.
+    /// Starts a thread for each CPU, but at most `MOST`.
     pub(crate) fn start() -> Result<Self> {
         let count = thread::available_parallelism().map_or(1, usize::from).min(MOST);
-        // Nothing piles up: memory is what the threads have at hand.
+        // No queue, to bound memory.
         let (jobs, incoming) = sync_channel::<Job>(0);
         let incoming = Arc::new(Mutex::new(incoming));
         let mut all = Self { jobs: Some(jobs), threads: Vec::new() };
@@ -39,18 +39,18 @@ impl Encoders {
         Ok(all)
     }
 
-    /// Has it done, as soon as a thread is free; what comes of it will be received.
+    /// Starts the work when a thread is free. The receiver gets its outcome.
     pub(crate) fn begin<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Receiver<T> {
         let (done, outcome) = sync_channel(1);
         let job = move || {
-            // Nobody may want it any more.
+            // The receiver may be gone.
             let _ = done.send(work());
         };
         if let Some(jobs) = &self.jobs {
-            // Without threads nothing is received, which is told then.
+            // If all threads are gone, the receiver fails.
             let _ = jobs.send(Box::new(job));
         }
         outcome

@@ -1,4 +1,4 @@
-//! Where in the store a file lies: `date=2026-11-23/hour=13/host=NAME/…parquet`.
+//! The path of a file in the store: `date=2026-11-23/hour=13/host=NAME/…parquet`.
 
 use std::fs;
 use std::process;
@@ -12,8 +12,8 @@ pub(crate) fn hour_of(time: u64) -> u64 {
     time / NANOSECONDS_PER_HOUR
 }
 
-/// The path of the `number`th file of this process, with rows of a kind that began in `hour`; the
-/// first of them at `start`, in ns.
+/// The path of file `number` of this process. Its rows began in `hour`, the earliest at `start`, in
+/// ns.
 pub(crate) fn path(kind: &str, hour: u64, host: &str, start: u64, number: u64) -> String {
     let (year, month, day) = date::of_day(hour / 24);
     let second = start / 1_000_000_000 % 3600;
@@ -31,7 +31,7 @@ pub(crate) fn host() -> String {
     clean(name.trim())
 }
 
-/// Part of a path, whatever it was: engines take `=` and `/` apart.
+/// Makes a path component of any name: engines split paths at `=` and `/`.
 pub(crate) fn clean(name: &str) -> String {
     let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
     let name: String = name.chars().map(|c| if fits(c) { c } else { '_' }).collect();

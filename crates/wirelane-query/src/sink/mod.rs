@@ -1,4 +1,5 @@
-//! `wirelane-query sink`: flows come as IPFIX messages, or packets as a capture, and become files.
+//! `wirelane-query sink`: writes flows (IPFIX messages) or packets (a capture) as Parquet files, or
+//! as a stream on standard output.
 //!
 //! ```text
 //!  input: reads, decodes ─▶ partitions: a file per hour ─ row groups ─▶ encoders
@@ -47,10 +48,10 @@ use rows::{FlowRows, PacketRows, Rows};
 use store::Store;
 use stream::Stream;
 
-/// How often files that are old enough are looked for.
+/// Interval at which old files are closed and streams are flushed.
 const TICK: Duration = Duration::from_millis(500);
 
-/// Writes rows until they end.
+/// Writes rows until the input ends.
 pub(crate) fn run(args: &SinkArgs) -> Result<()> {
     args.check()?;
     if !args.packets {
@@ -72,8 +73,8 @@ pub(crate) fn run(args: &SinkArgs) -> Result<()> {
     write(args, place, rows, &Input::start(|to| capture.read(to))?)
 }
 
-/// ^C goes to all processes of a terminal. The one that makes rows ends them, and so does what it
-/// left in the pipe.
+/// Ignores SIGINT and SIGTERM: ^C signals all processes of a terminal. The producer handles the
+/// signal and ends the input. This process first writes the rest of the pipe.
 fn outlive_the_maker() -> Result<()> {
     for signal in [SIGINT, SIGTERM] {
         signal_hook::flag::register(signal, Arc::new(AtomicBool::new(false)))
@@ -131,7 +132,7 @@ fn files<R: Rows>(
     Ok(store.finish())
 }
 
-/// Rows on standard output: what became of them, and why no more did.
+/// Writes rows to standard output. Returns the counts, and the error that ended the stream.
 fn stream<R: Rows>(
     args: &SinkArgs,
     rows: R,
@@ -161,7 +162,7 @@ fn tell(args: &SinkArgs, kind: &str, counts: &Counts) -> Result<()> {
         return writeln!(io::stdout(), "{line}")
             .map_err(|error| Error::io("standard output", "write", error));
     }
-    // Nobody may be there to read it.
+    // Standard error may be closed.
     let _ = writeln!(io::stderr(), "{line}");
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! A file of Parquet in memory: row groups with statistics, dictionaries and Bloom filters, so that
-//! queries for an address or a time read little of it. Threads encode row groups, and the file
-//! takes them in their order.
+//! queries for an address or a time read little of it. Threads encode row groups; the file appends
+//! them in order.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -23,17 +23,17 @@ use wirelane::{Error, Result};
 use super::encoders::Encoders;
 use super::rows::{Kind, Rows};
 
-/// A file that is being made.
+/// An unfinished file.
 pub(crate) struct ParquetFile<R: Rows> {
     writer: SerializedFileWriter<Vec<u8>>,
     columns: Arc<ArrowRowGroupWriterFactory>,
-    /// The row group that is not full yet.
+    /// The row group that is not full.
     group: R,
-    /// Row groups that are being encoded, the first one first, with their numbers of rows.
+    /// Row groups that threads encode, in order, with their numbers of rows.
     encoding: VecDeque<(usize, Receiver<Encoded>)>,
     /// Row groups begun.
     groups: usize,
-    /// Rows that have come, and rows that are encoded.
+    /// Rows added, and rows encoded.
     rows: u64,
     encoded: u64,
 }
@@ -42,7 +42,7 @@ pub(crate) struct ParquetFile<R: Rows> {
 type Encoded = Result<Vec<ArrowColumnChunk>, ParquetError>;
 
 impl<R: Rows> ParquetFile<R> {
-    /// For rows as these.
+    /// A file for rows with the columns of `rows`.
     pub(crate) fn new(rows: &R) -> Result<Self> {
         let options = ArrowWriterOptions::new()
             .with_properties(properties(&R::KIND).map_err(failed)?)
@@ -72,7 +72,7 @@ impl<R: Rows> ParquetFile<R> {
         self.take(false)
     }
 
-    /// About how large the file would be.
+    /// Estimated size of the file.
     pub(crate) fn size(&self) -> usize {
         let rest = usize::try_from(self.rows - self.encoded).unwrap_or(usize::MAX);
         self.writer.bytes_written() + rest.saturating_mul(R::KIND.usual)
@@ -82,7 +82,7 @@ impl<R: Rows> ParquetFile<R> {
         self.rows
     }
 
-    /// All of it.
+    /// Encodes the remaining rows and returns the file.
     pub(crate) fn finish(mut self, encoders: &Encoders) -> Result<Bytes> {
         if self.group.len() > 0 {
             self.end_group(encoders);
@@ -91,7 +91,7 @@ impl<R: Rows> ParquetFile<R> {
         self.writer.into_inner().map(Bytes::from).map_err(failed)
     }
 
-    /// Has the row group encoded.
+    /// Starts to encode the row group.
     fn end_group(&mut self, encoders: &Encoders) {
         let fresh = self.group.fresh();
         let group = std::mem::replace(&mut self.group, fresh);
@@ -101,7 +101,7 @@ impl<R: Rows> ParquetFile<R> {
         self.encoding.push_back((rows, encoders.begin(move || encode(&columns, number, group))));
     }
 
-    /// Takes row groups that are encoded; if it `waits`, all of them.
+    /// Appends encoded row groups; if it `waits`, all of them.
     fn take(&mut self, waits: bool) -> Result<()> {
         while let Some((rows, next)) = self.encoding.front() {
             let chunks = match next.try_recv() {
@@ -127,7 +127,7 @@ impl<R: Rows> ParquetFile<R> {
     }
 }
 
-/// Makes columns of a row group. None of them is nested.
+/// Encodes a row group. No column is nested.
 fn encode<R: Rows>(columns: &ArrowRowGroupWriterFactory, number: usize, mut group: R) -> Encoded {
     group.sort();
     let schema = group.schema();

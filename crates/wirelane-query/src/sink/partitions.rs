@@ -1,4 +1,4 @@
-//! One file that grows for each hour in which rows began.
+//! One open file for each hour in which rows began.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -11,25 +11,25 @@ use super::layout;
 use super::parquet_file::ParquetFile;
 use super::rows::Rows;
 
-/// More files than this do not grow at once: a capture of years has many hours.
+/// Most open files: a capture of years has many hours.
 const MOST: usize = 8;
 
-/// A file that is complete.
+/// A complete file.
 pub(crate) struct Finished {
     pub(crate) path: String,
     pub(crate) bytes: Bytes,
     pub(crate) rows: u64,
 }
 
-/// The files that grow.
+/// The open files.
 pub(crate) struct Partitions<R: Rows> {
-    /// None, of the kind.
+    /// Empty rows, the template of new files.
     rows: R,
     encoders: Encoders,
     host: String,
     size: usize,
     rotate: Duration,
-    /// How many files there were.
+    /// Files closed so far.
     number: u64,
     open: BTreeMap<u64, Open<R>>,
 }
@@ -37,12 +37,13 @@ pub(crate) struct Partitions<R: Rows> {
 struct Open<R: Rows> {
     file: ParquetFile<R>,
     since: Instant,
-    /// When its first row began.
+    /// The earliest start of its rows.
     start: u64,
 }
 
 impl<R: Rows> Partitions<R> {
-    /// Files of about `size` bytes with rows as these, which end `rotate` after their first row.
+    /// Files of about `size` bytes with the columns of `rows`. A file ends `rotate` after its first
+    /// row was added.
     pub(crate) fn new(rows: R, host: &str, size: usize, rotate: Duration) -> Result<Self> {
         let (host, encoders) = (layout::clean(host), Encoders::start()?);
         Ok(Self { rows, encoders, host, size, rotate, number: 0, open: BTreeMap::new() })

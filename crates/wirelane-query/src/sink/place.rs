@@ -11,14 +11,14 @@ use wirelane::{Error, Result};
 
 use crate::stores::{self, Opened, Patience};
 
-/// What an argument names.
+/// The destination that an argument names.
 pub(crate) enum Place {
     Output,
     Store(Opened),
 }
 
-/// Whole files: 128 MiB, and not every host has a fast uplink. While nobody answers, it is the
-/// spool that waits.
+/// For whole files of 128 MiB: some hosts have slow uplinks. Few retries, because files wait in the
+/// spool while the store is unreachable.
 const WRITING: Patience = Patience { request: Duration::from_secs(120), retries: 2 };
 
 impl Place {
@@ -35,7 +35,7 @@ impl Place {
     }
 }
 
-/// Files get their names when they are complete: the store writes them beside and renames them.
+/// The store writes a file under a temporary name, and renames the complete file.
 fn directory(path: &str) -> Result<Opened> {
     let object = || format!("directory {path}");
     fs::create_dir_all(path).map_err(|error| Error::io(object(), "mkdir", error))?;

@@ -1,5 +1,5 @@
-//! Puts complete files into a store, on a thread of its own; while the store is away, files wait
-//! within a limit.
+//! Stores complete files, on a separate thread. While the store is unreachable, files wait within a
+//! limit.
 
 use std::io::{self, Write as _};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -17,7 +17,7 @@ use super::counts::Counts;
 use super::partitions::Finished;
 use crate::stores::{self, Opened};
 
-/// Between attempts: the first pause, and the longest.
+/// The first and the longest pause between attempts.
 const PAUSES: [Duration; 2] = [Duration::from_millis(500), Duration::from_secs(30)];
 
 /// The sending end.
@@ -32,15 +32,15 @@ pub(crate) struct Store {
 #[derive(Default)]
 struct Shared {
     counts: Mutex<Counts>,
-    /// Bytes of files that wait.
+    /// Bytes of files that are not stored yet.
     waiting: AtomicUsize,
-    /// When to give up, once there are no more files.
+    /// When to give up. Set after the last file.
     deadline: Mutex<Option<Instant>>,
 }
 
 impl Store {
-    /// At most `limit` bytes wait, and at the end no longer than `patience`. What happens to the
-    /// store is said of `name`, if it has one.
+    /// At most `limit` bytes wait, at the end for at most `patience`. Messages name the store
+    /// `name`; without a name, none are printed.
     pub(crate) fn start(
         opened: Opened,
         name: Option<String>,
@@ -61,7 +61,7 @@ impl Store {
         Ok(Self { files, thread, shared, limit, patience })
     }
 
-    /// Takes a file; the newest is lost when there is no room. A file alone always has room.
+    /// Queues a file. If it has no room, its rows are lost. A single file always has room.
     pub(crate) fn put(&self, file: Finished) {
         let (size, rows) = (file.bytes.len(), file.rows);
         let waiting = self.shared.waiting.fetch_add(size, Ordering::Relaxed);
@@ -72,12 +72,12 @@ impl Store {
         }
     }
 
-    /// Waits for the store, and says what became of all files.
+    /// Waits for the store and returns the counts of all files.
     pub(crate) fn finish(self) -> Counts {
         let Self { files, thread, shared, patience, .. } = self;
         *shared.deadline() = Some(Instant::now() + patience);
         drop(files);
-        // What it counted stands, whatever ended it.
+        // The counts are valid even if the thread panicked.
         let _ = thread.join();
         shared.counts().clone()
     }
@@ -93,16 +93,16 @@ impl Shared {
     }
 }
 
-/// Why a file is not there.
+/// Why a file was not stored.
 struct Failure {
     cause: String,
-    /// The store will answer the same as long as nobody changes something.
+    /// A retry fails too, unless an administrator changes the store.
     is_refusal: bool,
 }
 
 struct Worker {
     opened: Opened,
-    /// What the user calls it; `None` if nothing is to be said.
+    /// The user's name of the store; `None` prints no messages.
     name: Option<String>,
     runtime: Runtime,
     shared: Arc<Shared>,
@@ -125,8 +125,8 @@ impl Worker {
         }
     }
 
-    /// Tries until the store takes the file; `false` if that was too late. A store that refuses is
-    /// asked again only while there is more to come: somebody may give it rights meanwhile.
+    /// Tries until the store takes the file; `false` after the deadline. After a refusal, it gives
+    /// up once `finish` is called. Until then, an administrator may grant access.
     fn deliver(&self, file: &Finished) -> bool {
         let path = Path::from_iter(
             self.opened.prefix.parts().chain(Path::from(file.path.as_str()).parts()),
@@ -164,7 +164,7 @@ impl Worker {
 
     fn tell(&self, what: &str) {
         if let Some(name) = &self.name {
-            // Nobody may be there to read it.
+            // Standard error may be closed.
             let _ = writeln!(io::stderr(), "wirelane-query: {name}: {what}");
         }
     }
@@ -196,7 +196,7 @@ impl Worker {
     }
 }
 
-/// How long an attempt may take: object stores try again for minutes by themselves.
+/// The limit of an attempt: clients of object stores retry for minutes.
 fn attempt_limit(left: Option<Duration>) -> Duration {
     const USUAL: Duration = Duration::from_secs(120);
     const LEAST: Duration = Duration::from_secs(1);

@@ -13,7 +13,7 @@ use wirelane::{Error, Result};
 use super::counts::Counts;
 use super::rows::Rows;
 
-/// Rows of a batch.
+/// Rows that are written at once.
 const BATCH: usize = 8192;
 
 /// How rows are written.
@@ -31,7 +31,7 @@ pub(crate) enum Format {
 pub(crate) struct Stream<R: Rows, W: Write> {
     waiting: R,
     encoder: Encoder,
-    /// What is written at once.
+    /// Encoded bytes.
     buffer: Vec<u8>,
     to: W,
     counts: Counts,
@@ -44,7 +44,7 @@ enum Encoder {
 }
 
 impl<R: Rows, W: Write> Stream<R, W> {
-    /// For rows as these.
+    /// A stream of rows with the columns of `rows`.
     pub(crate) fn new(rows: R, format: Format, to: W) -> Result<Self> {
         let schema = rows.schema();
         let mut buffer = Vec::new();
@@ -55,7 +55,7 @@ impl<R: Rows, W: Write> Stream<R, W> {
             }
             Format::Json => Encoder::Json,
             Format::Csv => {
-                // The names, even if there are no rows.
+                // Writes the names even if there are no rows.
                 let mut writer = WriterBuilder::new().build(&mut buffer);
                 writer.write(&RecordBatch::new_empty(schema)).map_err(failed)?;
                 drop(writer);
@@ -70,7 +70,7 @@ impl<R: Rows, W: Write> Stream<R, W> {
         if self.waiting.len() < BATCH { Ok(()) } else { self.flush() }
     }
 
-    /// Writes what waits.
+    /// Writes the waiting rows.
     pub(crate) fn flush(&mut self) -> Result<()> {
         let fresh = self.waiting.fresh();
         let rows = std::mem::replace(&mut self.waiting, fresh);
@@ -82,7 +82,7 @@ impl<R: Rows, W: Write> Stream<R, W> {
         written
     }
 
-    /// Writes the end.
+    /// Writes the waiting rows and the end of the stream.
     pub(crate) fn finish(&mut self) -> Result<()> {
         self.flush()?;
         if let Encoder::Arrow(writer) = &mut self.encoder {
@@ -92,7 +92,7 @@ impl<R: Rows, W: Write> Stream<R, W> {
         self.write()
     }
 
-    /// What was written so far.
+    /// The counts so far.
     pub(crate) fn counts(self) -> Counts {
         self.counts
     }

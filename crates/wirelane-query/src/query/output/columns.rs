@@ -1,5 +1,4 @@
-//! Columns as people and programs read them: times without a zone are those of UTC, as all times of
-//! flows.
+//! Columns for people and programs: times without zone get UTC, like all times of flows.
 
 use std::sync::Arc;
 
@@ -7,7 +6,7 @@ use arrow_array::RecordBatch;
 use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
 use datafusion::arrow::compute::cast;
 
-/// The same columns, with zones.
+/// The same columns, with time zones.
 pub(crate) fn schema(schema: &Schema) -> SchemaRef {
     let fields = schema.fields().iter().map(|field| match field.data_type() {
         DataType::Timestamp(unit, None) => {
@@ -19,7 +18,7 @@ pub(crate) fn schema(schema: &Schema) -> SchemaRef {
     Arc::new(Schema::new(fields.collect::<Vec<_>>()))
 }
 
-/// Rows of that schema.
+/// The rows, cast to that schema.
 pub(crate) fn batch(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch, ArrowError> {
     let pairs = batch.columns().iter().zip(schema.fields());
     let columns = pairs.map(|(column, field)| cast(column, field.data_type()));

@@ -7,8 +7,7 @@ use wirelane_wire::text::{escaped, is_hostile, printable_json};
 
 use super::format::Format;
 
-/// Columns of the terminal that is standard output; as most have had them, if it does not say or
-/// there is none.
+/// Columns of the terminal on standard output, or 80 if they are unknown.
 pub(crate) fn columns() -> usize {
     match tcgetwinsize(io::stdout()) {
         Ok(size) if size.ws_col > 0 => size.ws_col.into(),
@@ -19,7 +18,7 @@ pub(crate) fn columns() -> usize {
 /// Escapes hostile characters, except line feeds and tabs.
 pub(crate) struct Escaped<W> {
     to: W,
-    /// JSON stays the same document.
+    /// Escapes as in JSON, so that the document's values stay the same.
     is_json: bool,
     /// The first bytes of an incomplete character.
     rest: Vec<u8>,

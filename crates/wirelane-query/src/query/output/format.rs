@@ -24,7 +24,7 @@ impl Format {
     /// The format that the suffix of a file names.
     ///
     /// # Errors
-    /// It names none.
+    /// The suffix names no format.
     pub(crate) fn of(path: &Path) -> Result<Self> {
         match path.extension().and_then(|suffix| suffix.to_str()) {
             Some("txt") => Ok(Self::Table),
@@ -37,7 +37,7 @@ impl Format {
         }
     }
 
-    /// Whether it is nothing for a terminal.
+    /// Whether a terminal cannot show it.
     pub(crate) fn is_binary(self) -> bool {
         matches!(self, Self::Parquet | Self::Arrow)
     }

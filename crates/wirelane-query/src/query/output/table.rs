@@ -1,5 +1,5 @@
-//! Rows as a table for people. Its first rows decide how wide the columns are; all others follow as
-//! they come.
+//! A table for people. The first rows determine the widths of columns; later rows are written as
+//! they arrive.
 
 use std::io::{self, Write};
 use std::iter;
@@ -8,7 +8,7 @@ use arrow_array::RecordBatch;
 use arrow_schema::{ArrowError, DataType, Schema};
 use datafusion::arrow::util::display::{ArrayFormatter, FormatOptions};
 
-/// Rows that are held back to see how wide columns are.
+/// Rows that are buffered to find the widths.
 const FIRST: usize = 1000;
 const GAP: &str = "  ";
 
@@ -19,7 +19,7 @@ const WIDEST: usize = 200;
 pub(crate) struct Table<W> {
     to: W,
     columns: Vec<Column>,
-    /// `None` once the width is decided.
+    /// `None` once the widths are known.
     waiting: Option<Vec<Vec<String>>>,
 }
 
@@ -66,7 +66,7 @@ impl<W: Write> Table<W> {
         Ok(self.to)
     }
 
-    /// Writes what was held back, or that there is nothing.
+    /// Writes the buffered rows, or `no rows`.
     fn decide(&mut self) -> io::Result<()> {
         let Some(waiting) = self.waiting.take() else { return Ok(()) };
         for row in &waiting {
@@ -97,7 +97,7 @@ impl<W: Write> Table<W> {
     }
 }
 
-/// Characters of a line of these rows, with the gap behind it.
+/// Characters of a line of these rows, with the last gap.
 pub(crate) fn width(batch: &RecordBatch) -> Result<usize, ArrowError> {
     let (schema, options) = (batch.schema(), FormatOptions::new());
     let mut all = 0;
@@ -113,7 +113,7 @@ pub(crate) fn width(batch: &RecordBatch) -> Result<usize, ArrowError> {
     Ok(all)
 }
 
-/// Text of packets must not move the cursor.
+/// Escapes control characters: text of packets must not move the cursor.
 fn clean(text: &str) -> String {
     text.chars().flat_map(wirelane_wire::text::escaped).collect()
 }

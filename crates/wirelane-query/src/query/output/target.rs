@@ -1,4 +1,4 @@
-//! Where an answer goes. A file has its name when it is complete.
+//! The destination of an answer. A file gets its name when it is complete.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, IsTerminal as _, Write};
@@ -11,33 +11,33 @@ use wirelane::{Error, Result};
 use super::escaped::Escaped;
 use super::format::Format;
 
-/// Takes bytes, and remembers what went wrong: writers of formats turn errors into text.
+/// Takes bytes, and stores its error: writers of formats convert errors to text.
 pub(crate) struct Target {
     to: To,
     name: String,
     failure: Failure,
 }
 
-/// What went wrong.
+/// The stored error.
 #[derive(Clone, Default)]
 pub(crate) struct Failure(Arc<Mutex<Option<Error>>>);
 
 enum To {
     Output(io::Stdout),
     Terminal(Escaped<io::Stdout>),
-    /// The file beside its place, and its place.
+    /// The temporary file, and its final path.
     Beside(NamedTempFile, PathBuf),
-    /// A pipe, a terminal and the like.
+    /// A pipe, a terminal or another device.
     Device(File),
 }
 
-/// Files that have no name yet. Who writes them may never get to remove them.
+/// Temporary files. A stopped writer cannot remove its file.
 static UNFINISHED: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
-/// Removes what was not finished when the process ends.
+/// Removes temporary files before the process ends.
 pub(crate) fn remove_unfinished() {
     for path in UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
-        // Most of them went already, or have their names.
+        // Most are already removed or renamed.
         let _ = fs::remove_file(path);
     }
 }
@@ -55,7 +55,7 @@ impl Target {
     }
 
     /// # Errors
-    /// Nothing can be written there.
+    /// The file cannot be opened or created.
     pub(crate) fn file(path: &Path) -> Result<Self> {
         let name = path.display().to_string();
         let failed = |call, error| Error::io(path.display().to_string(), call, error);
@@ -70,7 +70,7 @@ impl Target {
             _ => Path::new("."),
         };
         fs::metadata(directory).map_err(|error| failed("open", error))?;
-        // For its owner alone, as all files that the command writes.
+        // Only its owner may read it, like all files of the command.
         let beside = tempfile::Builder::new()
             .prefix(".wirelane-")
             .tempfile_in(directory)
@@ -88,15 +88,15 @@ impl Target {
         matches!(self.to, To::Output(_) | To::Terminal(_))
     }
 
-    /// Tells what went wrong, after the target went to a writer.
+    /// The error of the target, to be read after a writer owns the target.
     pub(crate) fn failure(&self) -> Failure {
         self.failure.clone()
     }
 
-    /// All was written.
+    /// Flushes, and gives a file its name.
     ///
     /// # Errors
-    /// The file does not get its name.
+    /// The target fails, or the file cannot be renamed.
     pub(crate) fn finish(mut self) -> Result<()> {
         self.to.flush().map_err(|error| Error::io(self.name.clone(), "write", error))?;
         match self.to {
@@ -110,7 +110,7 @@ impl Target {
 }
 
 impl Failure {
-    /// What the target said, or else what the writer did.
+    /// The target's error if there is one, otherwise the writer's.
     pub(crate) fn or(&self, text: impl ToString) -> Error {
         let said = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
         said.unwrap_or_else(|| Error::failed("the answer", text.to_string()))

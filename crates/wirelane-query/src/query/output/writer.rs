@@ -1,4 +1,4 @@
-//! Rows in a format, to a target.
+//! Writes rows in a format to a target.
 
 use std::io::{BufWriter, Write as _};
 
@@ -19,7 +19,7 @@ use super::target::{Failure, Target};
 
 type Buffered = BufWriter<Target>;
 
-/// Takes the rows of an answer.
+/// The writer of an answer's rows.
 pub(crate) struct Writer {
     to: To,
     schema: SchemaRef,
@@ -37,7 +37,7 @@ enum To {
 
 impl Writer {
     /// # Errors
-    /// The target takes nothing, or the format does not know a type.
+    /// The target fails, or the format lacks a type.
     pub(crate) fn new(format: Format, target: Target, schema: &Schema) -> Result<Self> {
         let (failure, is_output) = (target.failure(), target.is_output());
         let schema = columns::schema(schema);
@@ -47,7 +47,7 @@ impl Writer {
             Format::Json => To::Json(LineDelimitedWriter::new(buffered(target))),
             Format::Csv => {
                 let mut writer = csv::WriterBuilder::new().build(buffered(target));
-                // The names, even if there are no rows.
+                // Writes the names even if there are no rows.
                 let empty = RecordBatch::new_empty(SchemaRef::clone(&schema));
                 writer.write(&empty).map_err(|error| failure.or(error))?;
                 To::Csv(Box::new(writer))
@@ -73,7 +73,7 @@ impl Writer {
     }
 
     /// # Errors
-    /// The target takes no more.
+    /// The target fails.
     pub(crate) fn write(&mut self, batch: &RecordBatch) -> Result<()> {
         let batch = columns::batch(batch, &self.schema).map_err(|error| self.failure.or(error))?;
         let written = match &mut self.to {
@@ -88,7 +88,7 @@ impl Writer {
     }
 
     /// # Errors
-    /// The target does not take the end.
+    /// The target fails.
     pub(crate) fn finish(self) -> Result<()> {
         let failure = self.failure;
         let target = match self.to {
@@ -106,7 +106,7 @@ impl Writer {
     }
 }
 
-/// The target, when it has taken all; it remembers why if not.
+/// The target, if it took all bytes. Otherwise it stores its error.
 fn target(buffered: Buffered) -> Option<Target> {
     buffered.into_inner().ok()
 }

@@ -14,20 +14,19 @@ use wirelane_pcap::{CaptureReader, Record, pipe};
 use crate::sink::layout;
 use crate::sink::rows::PacketPart;
 
-/// Packets of a pipe that is silent for longer wait for no others.
+/// Age at which a batch is sent although the pipe is empty.
 const PATIENCE: Duration = Duration::from_millis(250);
 
-/// A capture that is open.
 pub(crate) struct Capture {
     input: pipe::Input,
     halt: Halt,
     batch: Batch,
-    /// Packets that are still wanted.
+    /// Packets until the limit.
     most: u64,
 }
 
 impl Capture {
-    /// Opens a capture for at most so many packets, with or without their bytes; `-` is standard
+    /// Opens a capture for at most `most` packets, with their bytes if `data`; `-` is standard
     /// input.
     ///
     /// # Errors
@@ -52,20 +51,19 @@ impl Capture {
         Ok(Self { input, halt, batch, most: most.unwrap_or(u64::MAX) })
     }
 
-    /// What its columns are.
+    /// The columns of its rows.
     pub(crate) fn packets(&self) -> &Packets {
         &self.batch.packets
     }
 
-    /// Reads packets until their end, until it is asked to end, or until nobody wants them any
-    /// more.
+    /// Reads packets until the end, until a stop is requested, or until the receiver is gone.
     ///
     /// # Errors
-    /// The capture is damaged; what came before was sent.
+    /// The capture is damaged. Packets before the damage are sent.
     pub(crate) fn read(mut self, to: &SyncSender<Vec<PacketPart>>) -> Result<()> {
         let outcome = self.read_all(to);
         if let Some(part) = self.batch.take()? {
-            // Nobody may want it any more.
+            // The receiver may be gone.
             let _ = to.send(vec![part]);
         }
         outcome
@@ -84,7 +82,7 @@ impl Capture {
                     wait(input.pipe.as_deref());
                     continue;
                 }
-                // Not that anything is wrong with it.
+                // The requested stop interrupted the read.
                 Err(_) if halt.is_asked() => return Ok(()),
                 Err(error) => return Err(error.into()),
             }
@@ -103,25 +101,25 @@ impl Capture {
     }
 }
 
-/// False if nobody wants it any more.
+/// Returns `false` if the receiver is gone.
 fn send(to: &SyncSender<Vec<PacketPart>>, part: Option<PacketPart>) -> bool {
     part.is_none_or(|part| to.send(vec![part]).is_ok())
 }
 
-/// Waits for more, but not for long.
+/// Waits for input, at most `PATIENCE`.
 fn wait(pipe: Option<&File>) {
     let (Some(pipe), Ok(pause)) = (pipe, Timespec::try_from(PATIENCE)) else { return };
-    // What is wrong with it, the read will say.
+    // The next read reports errors of the pipe.
     let _ = poll(&mut [PollFd::new(pipe, PollFlags::IN)], Some(&pause));
 }
 
-/// The packets of an hour that came last.
+/// The latest packets, all of one hour.
 struct Batch {
     packets: Packets,
     interfaces: Interfaces,
     start: u64,
     hour: u64,
-    /// When the first of them came.
+    /// When the first packet was added.
     since: Option<Instant>,
 }
 
@@ -141,7 +139,7 @@ impl Batch {
         self.since.is_some_and(|since| since.elapsed() >= PATIENCE)
     }
 
-    /// What there is; the next one begins.
+    /// Ends the batch and begins the next.
     fn take(&mut self) -> Result<Option<PacketPart>> {
         self.since = None;
         if self.packets.is_empty() {

@@ -7,7 +7,7 @@ use wirelane::{Error, Result};
 use wirelane_flow::Flow;
 use wirelane_flow::ipfix::{Decoder, element, read_message};
 
-/// Reads messages until they end, or nobody wants them any more.
+/// Reads messages until the end, or until the receiver is gone.
 pub(crate) fn read(to: &SyncSender<Vec<Flow>>) -> Result<()> {
     decode(to).map_err(|error| Error::io("flows", "read", error))
 }

@@ -1,4 +1,4 @@
-//! What is to be written, read and decoded by a thread of its own.
+//! Reads and decodes the input on a separate thread.
 
 pub(crate) mod capture;
 pub(crate) mod messages;
@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use wirelane::{Error, Result};
 
-/// What may wait: a slow writer slows the pipe.
+/// Messages in the channel: a slow writer slows the pipe.
 const WAITING: usize = 8;
 
 /// The receiving end.
@@ -20,7 +20,7 @@ pub(crate) struct Input<P> {
 }
 
 impl<P: Send + 'static> Input<P> {
-    /// `read` sends what it reads until its end.
+    /// Starts a thread on which `read` sends its parts.
     pub(crate) fn start(
         read: impl FnOnce(&SyncSender<Vec<P>>) -> Result<()> + Send + 'static,
     ) -> Result<Self> {
@@ -39,12 +39,12 @@ impl<P: Send + 'static> Input<P> {
         Ok(Self { parts, failure })
     }
 
-    /// What comes next; disconnected at the end.
+    /// Receives the next parts; `Disconnected` is the end.
     pub(crate) fn next(&self, wait: Duration) -> Result<Vec<P>, RecvTimeoutError> {
         self.parts.recv_timeout(wait)
     }
 
-    /// What ended the input too early.
+    /// Fails with the error that ended the input, if any.
     pub(crate) fn end(&self) -> Result<()> {
         let failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner).take();
         failure.map_or(Ok(()), Err)

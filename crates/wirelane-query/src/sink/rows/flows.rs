@@ -9,14 +9,13 @@ use wirelane_flow::arrow::Flows;
 
 use super::kind::{Kind, Rows};
 
-/// Flows of a row group: what is sorted at once, and what a query reads at least a column of.
+/// Flows of a row group: the unit of sorting, and the least that a query reads of a column.
 const GROUP: usize = 1 << 17;
 
-/// Slices of a group become columns: all columns of a whole group at once would take twice the
-/// memory.
+/// Flows of a batch: columns of a whole group at once would take twice the memory.
 const SLICE: usize = 1 << 13;
 
-/// Flows that wait.
+/// Flows of an unfinished row group.
 #[derive(Default)]
 pub(crate) struct FlowRows {
     columns: Arc<Flows>,
@@ -32,7 +31,7 @@ impl Rows for FlowRows {
         filtered: &["source", "destination", "community_id"],
         plain: &["community_id"],
         growing: &[],
-        // What zstd itself takes.
+        // The default of zstd.
         level: 3,
         usual: 50,
         tells_types: true,

@@ -5,20 +5,20 @@ use arrow_schema::{ArrowError, SchemaRef};
 
 use super::kind::{Kind, Rows};
 
-/// Packets of a row group: what a query reads at least a column of.
+/// Packets of a row group: the least that a query reads of a column.
 const GROUP: usize = 1 << 17;
 
-/// Batches of a row group: where times go back and forth between hours, batches are short.
+/// Most batches of a row group: where times alternate between hours, batches are short.
 const BATCHES: usize = 256;
 
 /// A batch of packets of one hour.
 pub(crate) struct PacketPart {
-    /// The time of the earliest.
+    /// The time of the earliest packet.
     pub(crate) start: u64,
     pub(crate) batch: RecordBatch,
 }
 
-/// Packets that wait.
+/// Packets of an unfinished row group.
 pub(crate) struct PacketRows {
     schema: SchemaRef,
     batches: Vec<RecordBatch>,
@@ -49,7 +49,7 @@ impl Rows for PacketRows {
             "data",
         ],
         growing: &["time"],
-        // There are many: the fastest.
+        // The fastest level, because packets are many.
         level: 1,
         usual: 20,
         tells_types: false,
@@ -80,7 +80,7 @@ impl Rows for PacketRows {
         self.count >= GROUP || self.batches.len() >= BATCHES
     }
 
-    /// They come in order of time, and stay so.
+    /// Packets keep the order of the capture.
     fn sort(&mut self) {}
 
     fn batches(&self) -> impl Iterator<Item = Result<RecordBatch, ArrowError>> {
