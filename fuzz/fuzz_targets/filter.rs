@@ -1,5 +1,5 @@
-//! Takes arbitrary classic BPF programs, as instructions and as text: each is refused, or it is
-//! run, translated and printed, and what was printed is read as the same program.
+//! Parses arbitrary bytes and text as classic BPF programs. An accepted program runs, is translated
+//! and printed, and its printed form parses as the same program.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -10,7 +10,7 @@ fuzz_target!(|data: &[u8]| {
     if let Ok(text) = std::str::from_utf8(data) {
         look(Program::parse(1, text), data);
     }
-    // Eight bytes for an instruction in the order of `struct sock_filter`, written as text.
+    // Eight bytes per instruction, in the order of `struct sock_filter`, written as text.
     let count = data.first().map_or(0, |byte| usize::from(*byte));
     let (instructions, packet) = data.split_at(data.len().min(1 + 8 * count));
     let mut text = String::new();

@@ -1,5 +1,5 @@
-//! Takes arbitrary text for a flow file: it is read or refused at a place of it, and the packets of
-//! what is read have the length that they should.
+//! Parses arbitrary text as a flow file. An error names a line of the text. The packets of an
+//! accepted file have room for their headers.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,5 +1,5 @@
-//! Takes arbitrary bytes for a frame of lz4 or zstd: it fills the memory it is given, or is
-//! refused. What is compressed here comes back.
+//! Decompresses arbitrary bytes as frames of lz4 and zstd without a panic. Compressed bytes
+//! decompress to the same bytes.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -8,7 +8,7 @@ use wirelane_pcap::{Compression, CompressionOptions, FrameCompressor, FrameDecom
 fuzz_target!(|bytes: &[u8]| {
     for compression in [Compression::Lz4, Compression::Zstd] {
         let mut decompressor = FrameDecompressor::new(compression).unwrap();
-        // The first two bytes say how long its content is to be.
+        // The first two bytes give the length of the content.
         if let Some((len, frame)) = bytes.split_first_chunk::<2>() {
             let mut out = vec![0; u16::from_le_bytes(*len).into()];
             let _ = decompressor.decompress(frame, &mut out);

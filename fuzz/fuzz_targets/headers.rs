@@ -1,5 +1,5 @@
-//! Takes arbitrary bytes for a frame and for every single header, with the harness of the property
-//! tests: no accessor panics, and what is parsed is emitted again as it was.
+//! Parses arbitrary bytes as a frame and as every single header, with the harness of the property
+//! tests: no accessor panics, and a parsed header is emitted as the same bytes.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

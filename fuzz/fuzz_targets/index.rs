@@ -1,5 +1,5 @@
-//! Takes arbitrary bytes for the index of a segment (here, checksums are not looked at): every
-//! answer is one about its extents, and who asks for more gets no less.
+//! Reads arbitrary bytes as the index of a segment; fuzzing skips the checksums. Every answer is
+//! about its extents, and a wider term finds at least the same extents.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

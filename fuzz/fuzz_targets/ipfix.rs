@@ -1,5 +1,5 @@
-//! Takes arbitrary bytes as a stream of IPFIX messages: each is refused or read, and the flows that
-//! were read come back through a pipe.
+//! Reads arbitrary bytes as a stream of IPFIX messages. As many flows as were decoded arrive
+//! through a pipe.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,5 +1,5 @@
-//! Takes arbitrary bytes for a classic program and a packet: machine code and the interpreter
-//! agree, and no byte outside of the packet is touched (its memory is exactly as long).
+//! Runs arbitrary classic programs on arbitrary packets: machine code and the interpreter agree.
+//! The packet's memory has its exact length, to detect reads outside of it.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -28,7 +28,7 @@ fuzz_target!(|bytes: &[u8]| {
         }
     };
     let metadata = Metadata { queue: 3, packet_type: 4, interface_index: 9 };
-    // All lengths, so that every check of a length is met.
+    // The 80 greatest lengths, so that checks of the length fail and succeed.
     for len in (0..=data.len()).rev().take(80) {
         let data: Box<[u8]> = data[..len].into();
         let packet = Packet { data: &data, wire_len: len as u32 + 1, metadata };
@@ -36,8 +36,8 @@ fuzz_target!(|bytes: &[u8]| {
     }
 });
 
-/// Four bytes as an instruction that is likely to be valid: small distances and numbers, some at
-/// the ends of what there is.
+/// Decodes four bytes as an instruction that is likely to be valid: jumps and constants are small,
+/// or at the limits.
 fn instruction(bytes: &[u8]) -> Instruction {
     let &[code, jt, jf, k] = bytes else { return Instruction { code: 6, jt: 0, jf: 0, k: 0 } };
     let code = CODES[usize::from(code) % CODES.len()];

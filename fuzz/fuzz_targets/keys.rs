@@ -1,4 +1,4 @@
-//! Takes arbitrary bytes for packets: the index finds the extent of each by each of its keys.
+//! Indexes arbitrary bytes as packets: each key of a packet finds its extent.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,5 +1,5 @@
-//! Takes arbitrary bytes for a pcap file: every packet before the damage is delivered, then one
-//! error or the end, and no packet claims more bytes than the file has.
+//! Reads arbitrary bytes as a pcap file. The reader ends after an error, and packets have no more
+//! bytes than the file.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

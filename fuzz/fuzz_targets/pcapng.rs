@@ -1,6 +1,5 @@
-//! Takes arbitrary bytes for a pcapng file: every packet before the damage is delivered, then one
-//! error or the end, and no packet claims more bytes than the file has. The same bytes as blocks in
-//! memory: they follow each other without a gap, and an error is the end.
+//! Reads arbitrary bytes as a pcapng file. The reader ends after an error, and packets have no more
+//! bytes than the file. Blocks of the same bytes in memory have no gaps, and end after an error.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,5 +1,4 @@
-//! Takes arbitrary bytes for a captured packet: whatever it is, its lines are printable and end
-//! with a line feed.
+//! Prints arbitrary bytes as captured packets: the lines are printable and end with a line feed.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,16 +1,16 @@
-//! Takes arbitrary text for a packet: it is parsed or refused, what is parsed is written again as a
-//! text that means the same, and its packets are the same in whatever order they are written.
+//! Parses arbitrary text as a packet. An accepted text prints as a text with the same meaning. A
+//! cursor writes the same packets as direct calls.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 use wirelane_gen::{Recipe, Sizes};
 
 fuzz_target!(|text: &str| {
-    // Sizes, and after a line break the packet.
+    // Sizes, a line break, and the packet.
     let (sizes, text) = text.split_once('\n').unwrap_or(("64", text));
     let recipe = match text.parse::<Recipe>() {
         Ok(recipe) => recipe,
-        // An error is one line, whatever the text holds.
+        // An error is one line for any text.
         Err(error) => return assert_eq!(error.to_string().lines().count(), 1),
     };
     let again = recipe.to_string().parse::<Recipe>().expect("what was written is parsed");

@@ -1,5 +1,5 @@
-//! Rewrites arbitrary bytes by rules that the first of them choose, with the harness of the
-//! property tests: nothing panics, and what loses nothing leads back.
+//! Rewrites arbitrary bytes with rules that the first bytes choose, with the harness of the
+//! property tests: no rule panics, and lossless rules can be undone.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

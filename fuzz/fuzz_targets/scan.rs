@@ -1,5 +1,5 @@
-//! Takes arbitrary bytes for a segment: whatever they are, the scan ends, and what it finds lies in
-//! the file, in order, without overlaps.
+//! Scans arbitrary bytes as a segment: the scan ends, and its extents and gaps are in the file, in
+//! order, without overlaps.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

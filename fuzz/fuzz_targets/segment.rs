@@ -1,5 +1,5 @@
-//! Takes arbitrary bytes for a frame and what is to be done to it: cut, no packet is longer than
-//! the MTU and no byte is lost; merged again and cut again, the packets are the same.
+//! Segments an arbitrary frame with arbitrary metadata: packets fit the MTU and keep all bytes.
+//! Merged and segmented again, the packets are the same.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,5 +1,4 @@
-//! Takes arbitrary text for a port: it is parsed or refused, and what is parsed is written again as
-//! a text that means the same.
+//! Parses arbitrary text as a port. An accepted text prints as a text with the same meaning.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -11,7 +10,7 @@ fuzz_target!(|text: &str| {
             let again = spec.to_string().parse::<Spec>().expect("what was written is parsed");
             assert_eq!(again, spec);
         }
-        // An error is one line, whatever the text holds.
+        // An error is one line for any text.
         Err(error) => assert_eq!(error.to_string().lines().count(), 1),
     }
 });

@@ -1,5 +1,5 @@
-//! Takes arbitrary bytes for captured packets: whatever they are, the auditor does not panic, and
-//! its counters are what it has said.
+//! Audits arbitrary bytes as captured packets: the auditor does not panic, and its counters match
+//! its findings.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

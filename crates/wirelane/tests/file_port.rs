@@ -105,7 +105,7 @@ fn packet(frame: &wirelane::Frame) -> Packet {
     }
 }
 
-/// Receives until the end. The error is the one that `readiness` reported.
+/// Receives until the end. Returns the packets, and the error from `readiness`.
 fn drain(rx: &mut Rx) -> (Vec<Packet>, Option<Error>) {
     let (mut all, mut failure) = (Vec::new(), None);
     let mut batch = Batch::default();
@@ -221,8 +221,8 @@ fn masks_select_exactly() {
 }
 
 /// A file may describe an interface before each packet, in a separate section or not. The test
-/// compares the CPU time of this thread with that for the same number of packets of one interface.
-/// A search through all interfaces for each packet takes 100 times as long.
+/// compares the CPU time of this thread with the time for as many packets of one interface. A
+/// search through all interfaces for each packet takes 100 times as long.
 #[test]
 fn reading_takes_time_by_the_number_of_interfaces_and_not_by_its_square() {
     const COUNT: usize = 8000;

@@ -31,7 +31,7 @@ use wirelane_testkit::{privileged, tools};
 const SNAPLEN: u32 = 262_144;
 
 /// Stops the port and returns the received frames. Checks that the port counts all `sent` frames
-/// that were sent after its start, including those that the filter rejected. Frames that the host
+/// that were sent after its start, including frames that the filter rejected. Frames that the host
 /// sends do not count.
 fn finish(port: &mut Port, sent: usize) -> Vec<Vec<u8>> {
     port.control().stop();

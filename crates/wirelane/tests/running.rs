@@ -139,7 +139,7 @@ fn a_panic_of_one_thread_stops_the_others_and_is_an_error() {
     assert!(outcome.queues.iter().any(|queue| queue.packets >= 5000));
 }
 
-/// A receiving end whose link goes down after a number of packets.
+/// A receiving end whose link fails after a number of packets.
 struct Unplugged(Box<dyn Receive>, u64, Arc<AtomicU64>);
 
 impl Receive for Unplugged {
@@ -334,7 +334,7 @@ fn privileged_counts_stay_when_the_interface_goes() {
             assert!(begun.elapsed() < PATIENCE, "{backend}: {} packets", packets());
             thread::sleep(Duration::from_millis(5));
         }
-        // A link that goes down does not end the port.
+        // The port continues while its link is down.
         near.run("ip", ["link", "set", &pair.a.interface, "down"]);
         assert!(!running.wait(Some(Duration::from_millis(300))), "{backend}");
         near.run("ip", ["link", "del", &pair.a.interface]);

@@ -582,7 +582,7 @@ fn what_passed_while_a_paced_queue_was_deselected_is_gone_and_not_counted() {
         std::thread::sleep(Duration::from_millis(5));
         assert_eq!(ends[0].receive(&mut Batch::default()), 0);
         sim.control().set_mask(QueueMask { enabled: false, ..QueueMask::NONE }).unwrap();
-        // On a busy machine all packets may be over by then; try again.
+        // On a busy machine, all packets may have ended before the mask is set; try again.
         let is_late = start.elapsed() >= Duration::from_millis(50);
         let seen = drain(&mut ends, 64);
         if !is_late {

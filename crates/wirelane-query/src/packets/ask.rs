@@ -5,8 +5,8 @@ use std::net::IpAddr;
 use serde::{Deserialize, Serialize};
 use wirelane_store::{Field, Keys, Term};
 
-/// Protocols whose inner headers appear in columns, but neither in an index nor in a filter: tunnels
-/// and IPv6 extension headers.
+/// Protocols whose inner headers appear in columns, but neither in an index nor in a filter:
+/// tunnels and IPv6 extension headers.
 ///
 /// IP protocols: IP in IP (4 and 41), GRE, the extension headers of IPv6. DCCP and UDP-Lite are
 /// here because their ports have no keys.

@@ -45,7 +45,7 @@ use request::Question;
 use shell::{Line, Shell};
 use sources::Sources;
 
-/// Answers the question, or opens a shell.
+/// Answers the question, or opens a shell. `--list` prints the ready queries.
 pub(crate) fn run(args: &QueryArgs) -> Result<()> {
     if args.list {
         return print(&asking::list());

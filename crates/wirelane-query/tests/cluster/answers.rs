@@ -1,4 +1,4 @@
-//! The same answers as on one machine.
+//! A cluster gives the same answers as one machine.
 
 use std::fs;
 use std::path::Path;
@@ -10,8 +10,8 @@ use wirelane_testkit::process;
 use crate::machines::{Cluster, fill, query};
 use crate::s3::{LIMIT, S3, program};
 
-/// Of each kind something: aggregates, sorting, joins, windows, subqueries, times, what directories
-/// say.
+/// Questions of every kind: aggregates, sorting, joins, windows, subqueries, times, columns from
+/// directories.
 const QUESTIONS: [&str; 7] = [
     "SELECT count(*) AS flows, sum(packets) AS packets, sum(octets) AS octets, \
         min(flow_start) AS first, max(flow_end) AS last FROM flows",
@@ -54,7 +54,7 @@ fn a_cluster_answers_as_one_machine_does() {
     assert_eq!(cluster.left(), <[std::path::PathBuf; 0]>::default());
 }
 
-/// Of files and of a store, which all machines have by the same name.
+/// Questions over files and a store, which have the same paths on all machines.
 const OF_PACKETS: [&str; 5] = [
     "SELECT count(*) AS packets, sum(length) AS bytes, min(time) AS first, max(time) AS last FROM packets",
     "SELECT source, count(*) AS n FROM packets GROUP BY source ORDER BY n DESC, source LIMIT 10",
@@ -89,7 +89,7 @@ fn a_cluster_reads_packets_as_one_machine_does() {
         let expected = process::run(&mut ask(sql, None, &sources));
         assert_eq!(process::run(&mut ask(sql, Some(&url), &sources)), expected, "{sql}");
     }
-    // What a machine cannot read, no answer leaves out.
+    // Unreadable data fails the query: an answer must not lack it.
     let bytes = fs::read(path("a.pcap")).unwrap();
     fs::write(path("a.pcap"), &bytes[..bytes.len() / 2]).unwrap();
     let ended = process::output(&mut ask(OF_PACKETS[0], Some(&url), &sources));

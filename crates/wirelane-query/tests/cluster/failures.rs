@@ -1,4 +1,4 @@
-//! What is missing is named, and what dies keeps nobody waiting.
+//! Errors name the missing part of a cluster. A killed executor ends its queries.
 
 use std::fs;
 use std::process::Command;
@@ -24,7 +24,7 @@ fn ticks(id: u32) -> u64 {
     fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap()
 }
 
-/// A query whose last executor is killed when it has worked for a while.
+/// Runs a query, and kills the last executor when it has worked for a while.
 fn killed(server: &S3, cluster: &mut Cluster) -> Output {
     let executor = cluster.executors.pop().unwrap();
     let (id, before) = (executor.id(), ticks(executor.id()));
@@ -32,7 +32,7 @@ fn killed(server: &S3, cluster: &mut Cluster) -> Output {
     running.wait_until(LIMIT, |_| ticks(id) >= before + 30);
     executor.signal(Signal::KILL);
     assert!(running.is_running(), "the query ended before its executor was killed");
-    // It is missed after six seconds.
+    // The scheduler detects the loss after six seconds.
     running.wait(LIMIT)
 }
 
@@ -65,7 +65,7 @@ fn what_a_cluster_lacks_is_named() {
         assert_eq!(ended.status.code(), Some(1), "{}{}", ended.stdout, ended.stderr);
         assert!(expected.iter().all(|text| ended.stderr.contains(text)), "{}", ended.stderr);
     };
-    // Nobody listens on port 1.
+    // No process listens on port 1.
     let nobody = ["scheduler df://127.0.0.1:1: nobody answers there", "wirelane-query scheduler"];
     fails(&mut query(&server, Some("df://127.0.0.1:1"), sql), &nobody);
     let mut executor = Command::new(env!("CARGO_BIN_EXE_wirelane-query"));
@@ -80,7 +80,7 @@ fn what_a_cluster_lacks_is_named() {
     environment[1].1 = "wrong".into();
     cluster.add(&environment);
     fails(&mut query(&server, Some(&url), sql), &["SignatureDoesNotMatch"]);
-    // A file that is half there, as a host that died would leave it in a directory.
+    // Half a file, as a host that dies may leave it in a directory.
     let whole = files::below(&server.bucket("flows")).remove(0);
     let mut bytes = fs::read(&whole).unwrap();
     bytes.truncate(bytes.len() / 2);
@@ -89,7 +89,7 @@ fn what_a_cluster_lacks_is_named() {
     let half = ["half.parquet: it is not a whole file of Parquet"];
     let sum = "SELECT sum(octets) FROM flows";
     fails(&mut query(&server, Some(&url), sum), &half);
-    // A file of another program, whose column of the same name is text.
+    // A foreign file, in which the column of this name is text.
     fs::remove_file(whole.with_file_name("half.parquet")).unwrap();
     foreign(&whole.with_file_name("foreign.parquet"), "octets");
     let other = ["foreign.parquet: column octets is Utf8, not UInt64"];

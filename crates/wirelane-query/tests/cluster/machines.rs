@@ -1,4 +1,4 @@
-//! The processes of a cluster, and what they read.
+//! The processes of a cluster, and their data.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,10 +9,10 @@ use wirelane_testkit::process::{self, ChildGuard};
 
 use crate::s3::{LIMIT, S3, program};
 
-/// How long an executor may be silent: as short as it can be.
+/// The shortest valid timeout of executors.
 const SILENCE: &str = "6s";
 
-/// The first line of each process.
+/// The warning of each process.
 const WARNING: &str = "warning: no authentication: every user of this host can ";
 
 /// A scheduler and executors, with the keys of a server.
@@ -37,7 +37,7 @@ impl Cluster {
         cluster
     }
 
-    /// Another executor, for one task at a time.
+    /// Adds an executor with one task at a time.
     pub(crate) fn add(&mut self, environment: &[(&'static str, String)]) {
         let mut command = Command::new(env!("CARGO_BIN_EXE_wirelane-query"));
         let work = self.work.path().join(self.executors.len().to_string());
@@ -48,32 +48,32 @@ impl Cluster {
         self.executors.push(executor);
     }
 
-    /// Its address, as it says it.
+    /// The scheduler's address, from its message.
     pub(crate) fn url(&self) -> String {
         let said = self.scheduler.stderr();
         let (_, rest) = said.split_once("scheduler at ").unwrap();
         rest.split(';').next().unwrap().to_owned()
     }
 
-    /// Intermediate results that an executor holds.
+    /// The number of an executor's intermediate results.
     pub(crate) fn results(&self, executor: usize) -> usize {
         count(&self.work.path().join(executor.to_string()))
     }
 
-    /// Directories that executors made.
+    /// The directories that executors have not removed.
     pub(crate) fn left(&self) -> Vec<PathBuf> {
         let entries = |path: &Path| fs::read_dir(path).unwrap().map(|it| it.unwrap().path());
         entries(self.work.path()).flat_map(|parent| entries(&parent).collect::<Vec<_>>()).collect()
     }
 }
 
-/// Files below a directory that may lose some meanwhile.
+/// Counts files below a directory, where files may disappear at any time.
 fn count(directory: &Path) -> usize {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     entries.map(|it| if it.path().is_dir() { count(&it.path()) } else { 1 }).sum()
 }
 
-/// Two hosts write to the server: a file each of the first hour, and one of the second more.
+/// Writes the flows of two captures to the server.
 pub(crate) fn fill(server: &S3, flows: u64) {
     let directory = tempfile::tempdir().unwrap();
     for seed in [3, 4] {

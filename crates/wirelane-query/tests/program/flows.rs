@@ -13,14 +13,14 @@ use wirelane_testkit::files;
 
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// The command, as it lies beside `wirelane-query`.
+/// The command, next to `wirelane-query`.
 pub(crate) fn wirelane() -> Command {
     let path = Path::new(env!("CARGO_BIN_EXE_wirelane-query")).with_file_name("wirelane");
     assert!(path.is_file(), "no {}: cargo build -p wirelane-cli", path.display());
     Command::new(path)
 }
 
-/// Packets of all rows of all files, and the number of rows.
+/// The packets in all rows of all files, and the number of rows.
 fn written(directory: &Path) -> (u64, u64) {
     let rows: Vec<u64> = files::below(directory).iter().flat_map(|path| packets_of(path)).collect();
     (rows.iter().sum(), rows.len() as u64)

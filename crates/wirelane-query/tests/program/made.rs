@@ -1,4 +1,4 @@
-//! Flows made for tests, as the sink gets them and as it leaves them.
+//! Flows for tests, as input and output of the sink.
 
 use std::fs;
 use std::io::Write as _;
@@ -12,7 +12,7 @@ use wirelane_flow::{Flow, Half};
 pub(crate) const START: u64 = 1_795_401_704_123_456_789;
 pub(crate) const HOUR: u64 = 3_600_000_000_000;
 
-/// Flows that begin in three hours.
+/// Flows that begin in three different hours.
 pub(crate) fn flows(count: u64) -> Vec<Flow> {
     let flow = |number: u64| {
         let start = START + number % 3 * HOUR;
@@ -31,7 +31,7 @@ pub(crate) fn messages(flows: &[Flow]) -> Vec<u8> {
     bytes
 }
 
-/// Runs the sink over these messages.
+/// Runs the sink on these messages.
 pub(crate) fn sink(to: &Path, more: &[&str], input: &[u8]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_wirelane-query"));
     command.arg("sink").arg(to).args(more);
@@ -41,7 +41,7 @@ pub(crate) fn sink(to: &Path, more: &[&str], input: &[u8]) -> Output {
     child.wait_with_output().unwrap()
 }
 
-/// Files of these flows, in directories by date, hour and host.
+/// Writes these flows as files, in directories by date, hour and host.
 pub(crate) fn write(to: &Path, flows: &[Flow]) {
     fs::create_dir_all(to).unwrap();
     let ended = sink(to, &["--quiet", "--host", "probe"], &messages(flows));

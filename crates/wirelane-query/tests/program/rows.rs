@@ -1,4 +1,4 @@
-//! What is in the files that were written.
+//! Reads the files that a program wrote.
 
 use std::fs::File;
 use std::path::Path;
@@ -8,12 +8,12 @@ use arrow_array::cast::AsArray as _;
 use arrow_array::types::UInt64Type;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 
-/// The column of that name.
+/// The column `packets` of a batch.
 pub(crate) fn packets(batch: &RecordBatch) -> Vec<u64> {
     batch.column_by_name("packets").unwrap().as_primitive::<UInt64Type>().values().to_vec()
 }
 
-/// That column of a Parquet file.
+/// The column `packets` of a Parquet file.
 pub(crate) fn packets_of(path: &Path) -> Vec<u64> {
     batches_of(path).iter().flat_map(packets).collect()
 }

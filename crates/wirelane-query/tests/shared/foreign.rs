@@ -7,7 +7,7 @@ use std::sync::Arc;
 use arrow_array::{ArrayRef, RecordBatch, StringArray};
 use parquet::arrow::ArrowWriter;
 
-/// Writes a file of Parquet with a column of text.
+/// Writes a Parquet file with one column of text.
 pub(crate) fn foreign(path: &Path, column: &str) {
     let values: ArrayRef = Arc::new(StringArray::from(vec!["x"]));
     let batch = RecordBatch::try_from_iter([(column, values)]).unwrap();

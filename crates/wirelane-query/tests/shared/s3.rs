@@ -1,4 +1,4 @@
-//! An S3 server of a test: a program of its own, over a directory that goes with it.
+//! An S3 server for a test: a separate program over a temporary directory.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use wirelane_testkit::process::ChildGuard;
 
 pub(crate) const LIMIT: Duration = Duration::from_secs(60);
 
-/// A program of the workspace, as it lies beside `wirelane-query`.
+/// A program of the workspace, next to `wirelane-query`.
 pub(crate) fn program(name: &str) -> Command {
     let path = Path::new(env!("CARGO_BIN_EXE_wirelane-query")).with_file_name(name);
     let build = "cargo build -p wirelane-cli -p wirelane-testkit";
@@ -18,7 +18,7 @@ pub(crate) fn program(name: &str) -> Command {
     Command::new(path)
 }
 
-/// A server with the buckets `flows`, and `fixed`, which nobody may write to.
+/// A server with the bucket `flows` and the read-only bucket `fixed`.
 pub(crate) struct S3 {
     root: TempDir,
     address: String,
@@ -36,12 +36,12 @@ impl S3 {
         server
     }
 
-    /// The files of a bucket.
+    /// The directory of a bucket.
     pub(crate) fn bucket(&self, name: &str) -> PathBuf {
         self.root.path().join(name)
     }
 
-    /// Nobody answers any more, or again, at the same address.
+    /// Stops the server, or starts it again at the same address.
     pub(crate) fn be_there(&mut self, is_there: bool) {
         self.server = None;
         if !is_there {
@@ -55,7 +55,7 @@ impl S3 {
         self.server = Some(server);
     }
 
-    /// What a client has in its environment.
+    /// The environment of a client.
     pub(crate) fn environment(&self) -> [(&'static str, String); 5] {
         [
             ("AWS_ACCESS_KEY_ID", "key".into()),

@@ -1,4 +1,4 @@
-//! What a flow takes on disk: the figure that `docs/scale.md` computes from.
+//! The size of a flow on disk, from which `docs/scale.md` computes.
 
 use std::fs;
 use std::io::Write as _;
@@ -15,7 +15,7 @@ use wirelane_testkit::files;
 const START: u64 = 1_795_399_200_000_000_000;
 const FLOWS: u64 = 50_000;
 
-/// The xorshift of Marsaglia: the same numbers every time.
+/// Marsaglia's xorshift: the same numbers every time.
 struct Random(u64);
 
 impl Random {
@@ -30,15 +30,14 @@ impl Random {
         (self.next() >> 11) % end
     }
 
-    /// Below `end`, small ones more often: as likely between 10 and 100 as between 100 and 1000.
+    /// A number below `end`, small ones more often: 10 to 100 is as likely as 100 to 1000.
     fn skewed(&mut self, end: u64) -> u64 {
         let share = self.below(1 << 20) as f64 / (1 << 20) as f64;
         (end as f64).powf(share) as u64 - 1
     }
 }
 
-/// A conversation over TCP: clients and servers of which few are busy, sizes and times of six
-/// decades.
+/// A TCP conversation. Few clients and servers are busy; sizes and times differ by decades.
 fn conversation(random: &mut Random, number: u64) -> Flow {
     let address = |network: u32, host: u64| IpAddr::V4(Ipv4Addr::from(network + host as u32));
     let (octets, back) = (40 + random.skewed(100_000), 40 + random.skewed(10_000_000));

@@ -1,4 +1,4 @@
-//! `wirelane flows -w s3://…`: what is in the store, and what is said when it is not.
+//! `wirelane flows -w s3://…`: the stored rows, and the errors when the store fails.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -73,7 +73,7 @@ fn a_store_that_refuses_is_named_and_nobody_waits() {
         if !name.is_empty() {
             command.env(name, value);
         }
-        // The patience for a store that is away is a minute.
+        // The default patience for an unreachable store is a minute.
         let ended = ChildGuard::spawn(&mut command).wait(LIMIT / 2);
         assert_eq!(ended.status.code(), Some(1), "{}", ended.stderr);
         assert!(ended.stderr.contains(expected), "{to}: {}", ended.stderr);

@@ -1,5 +1,5 @@
-//! Rows of packets of real protocols in other engines: the answers are those that lines of JSON
-//! give.
+//! Packets of real protocols as rows in other engines: their answers equal answers from lines of
+//! JSON.
 
 use std::fs;
 use std::process::Command;
@@ -10,7 +10,7 @@ use wirelane_testkit::{process, tools};
 use crate::s3::program;
 
 const SCRIPT: &str = include_str!("packets.py");
-/// Of the captures of tcpdump's tests, every so many-th.
+/// Every `STEP`th capture of tcpdump's tests is used.
 const STEP: usize = 60;
 
 #[test]
@@ -28,7 +28,7 @@ fn other_engines_find_the_same_packets_in_our_files() {
             command.arg("flows").arg(capture).args(["--packets", "--quiet"]).args(args);
             process::output(&mut command)
         };
-        // Some of them are damaged, and what comes before is there all the same.
+        // Some captures are damaged. Packets before the damage become rows all the same.
         flows(&["-w", to.to_str().unwrap()]);
         lines += &flows(&["--format", "json"]).stdout;
     }

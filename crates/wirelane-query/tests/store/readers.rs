@@ -1,4 +1,4 @@
-//! Parquet of ours in other engines: the answers are those that the lines of `--format json` give.
+//! Wirelane's Parquet files in other engines: their answers equal answers from `--format json`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,10 +10,10 @@ use wirelane_testkit::{process, tools};
 use crate::s3::{S3, program};
 
 const SCRIPT: &str = include_str!("readers.py");
-/// Of the captures of tcpdump's tests, every so many-th.
+/// Every `STEP`th capture of tcpdump's tests is used.
 const STEP: usize = 12;
 
-/// Captures of real protocols whose flows are to be had.
+/// Captures of real protocols that contain flows.
 fn captures() -> Vec<PathBuf> {
     let has_flows = |path: &PathBuf| {
         let ended =
@@ -26,7 +26,7 @@ fn captures() -> Vec<PathBuf> {
     found
 }
 
-/// Asks engines for what they find in files of ours, which must be what is in the lines.
+/// Compares answers of these engines, from Parquet files, with answers from lines of JSON.
 fn compare(python: &Path, engines: &[&str]) {
     let server = S3::start();
     let directory = tempfile::tempdir().unwrap();
@@ -47,7 +47,7 @@ fn compare(python: &Path, engines: &[&str]) {
     let mut script = Command::new(python);
     script.args(["-c", SCRIPT]).arg(&path).arg(server.bucket("flows").join("real"));
     script.args([&endpoint, "flows/real"]).args(engines).envs(server.environment());
-    // Nobody asks a cloud for keys.
+    // Otherwise clients ask a cloud for keys.
     let said = process::run(script.env("AWS_EC2_METADATA_DISABLED", "true"));
     let answers: Vec<(String, Value)> =
         said.lines().map(|line| serde_json::from_str(line).unwrap()).collect();

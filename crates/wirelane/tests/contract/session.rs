@@ -41,7 +41,7 @@ impl Verified {
     }
 }
 
-/// A port on a bed, its ends, and records of the frames that went through them.
+/// A port on a bed, its ends, and records of the frames that passed them.
 pub(crate) struct Session<'a> {
     pub(crate) bed: &'a mut dyn Bed,
     pub(crate) port: Port,

@@ -51,7 +51,7 @@ fn on_wire() -> OnInterface<Wire> {
         "generic" => beds::xdp::on(wire, queues, "generic", "?mode=generic&ring=512&frames=1024"),
         mode => panic!("no such mode: {mode}"),
     };
-    // Emulated cards drop packets that find no descriptor, and no counter in the guest shows it.
+    // Emulated cards drop packets that find no descriptor. Counters in the guest do not show it.
     bed.that_loses_silently()
 }
 

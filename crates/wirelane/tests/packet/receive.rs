@@ -284,7 +284,7 @@ fn privileged_a_link_that_goes_down_ends_nothing() {
         for sequence in 10 * round..10 * (round + 1) {
             (0..QUEUES).for_each(|queue| tap.write(queue.into(), &packets::raw(sequence)));
         }
-        // The kernel drops packets that it has not delivered to sockets when the link goes down.
+        // When a link is set down, the kernel drops packets that it has not delivered to sockets.
         let all: Vec<_> = (0..10 * (round + 1)).collect();
         assert!(eventually(|| {
             ends.iter_mut().for_each(|rx| {

@@ -144,8 +144,9 @@ fn privileged_changes_lose_no_count() {
     assert_conserved(&port);
 }
 
-/// A packet on which the filter program still runs is counted as seen but not yet as accepted; it
-/// must not count as rejected. The counts are compared every 256 blocks, here once in 512 packets.
+/// A packet is counted as seen before the filter program runs, and as accepted after it. In
+/// between, it must not count as rejected. The counts are compared every 256 blocks, here once in
+/// 512 packets.
 #[test]
 fn privileged_what_is_on_its_way_is_not_rejected() {
     if !privileged::require() {

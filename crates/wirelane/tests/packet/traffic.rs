@@ -159,8 +159,7 @@ fn transfer(query: &str) {
     client.write_all(&vec![7; BYTES]).unwrap();
     drop(client);
     assert_eq!(server.join().unwrap(), BYTES as u64);
-    // When one end has no state of the connection and the other is in TIME_WAIT, nothing more is
-    // sent.
+    // The connection is silent when one end has no state of it and the other is in TIME_WAIT.
     assert!(eventually(|| far.inside(connections).is_empty()));
     assert!(eventually(|| near.inside(connections).iter().all(|state| state == TIME_WAIT)));
     port.control().stop();

@@ -57,7 +57,7 @@ enum Form {
 struct Quirk {
     flags: u16,
     urgent: u16,
-    /// The payload size, if it differs from that in the flow.
+    /// The payload size, if it differs from the flow's.
     size: Option<usize>,
     /// A protocol that differs from the flow, with the same addresses.
     protocol: Option<u8>,
@@ -233,7 +233,7 @@ impl Odd {
         at + 8..at + 40
     }
 
-    /// The next packet, with a peculiarity of its own.
+    /// The next packet, with one peculiarity.
     fn strange(&mut self, random: &mut Random) -> (Vec<u8>, Offload) {
         let mut quirk = Quirk::default();
         match random.below(9) {

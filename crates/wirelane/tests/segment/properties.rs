@@ -1,4 +1,4 @@
-//! Segmenting and merging are inverse to each other, and no checksum is wrong.
+//! Segmenting and merging are inverse to each other, and all checksums are right.
 
 use std::collections::BTreeMap;
 

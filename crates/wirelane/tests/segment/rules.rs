@@ -515,7 +515,7 @@ fn checksums_are_left_to_a_sink_that_completes_them() {
         assert!(
             left.iter().all(|(_, left)| left.gso == Gso::None && left.checksum == offload.checksum)
         );
-        // After completion the packets equal those for a sink without checksum offload.
+        // After completion, the packets equal the packets for a sink without checksum offload.
         let complete: Vec<_> = left.iter().flat_map(|(packet, left)| cut(packet, left)).collect();
         assert_eq!(complete, cut(&bytes, &offload));
     }

@@ -1,5 +1,5 @@
-//! Compares every sink with the kernel: the packets at its far end equal those that Linux makes of
-//! the same super-frame. Frames that fit arrive unchanged.
+//! Compares every sink with the kernel: the packets at its far end equal Linux's packets of the
+//! same super-frame. Frames that fit arrive unchanged.
 
 use std::path::PathBuf;
 use std::sync::Arc;

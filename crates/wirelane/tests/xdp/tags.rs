@@ -125,7 +125,7 @@ fn privileged_where_tags_are_lost_the_port_says_so() {
     let spec = format!("xdp:{}?mode=generic&tags=on", bench.pair.b.interface);
     let error = open(&bench.far, &spec, &receiving()).err().unwrap();
     assert!(error.to_string().contains("tags=on"), "{error}");
-    // If the sender inserts tags into the packets, no mode loses them.
+    // If the sender inserts tags into the packets, every mode keeps them.
     bench.pair.a.ethtool(&["-K", &bench.pair.a.interface, "txvlan", "off"]);
     let mut host = Host::new(&bench);
     host.tag();

@@ -86,7 +86,7 @@ fn privileged_ends_under_load_lose_nothing_and_leave_nothing() {
         stop.store(true, Ordering::Relaxed);
         assert!(loader.join().unwrap().iter().sum::<u64>() > 0);
     });
-    // All frames have returned when all ends are closed, including those that the kernel had.
+    // All frames have returned when all ends are closed, including frames that the kernel had.
     let mut port = bench.far("", &both());
     let (ends, senders) = (port.rx().unwrap(), port.tx().unwrap());
     port.start().unwrap();

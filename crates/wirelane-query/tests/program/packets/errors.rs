@@ -1,4 +1,4 @@
-//! What goes wrong is said and counted.
+//! Failures are reported, and their packets counted.
 
 use std::fs;
 use std::process::Command;
@@ -16,7 +16,7 @@ fn what_comes_before_damage_is_written() {
     capture(&file, 1000);
     let whole = fs::read(&file).unwrap();
     fs::write(&file, &whole[..whole.len() / 2]).unwrap();
-    // Of a whole file, which the program reads, and of a part, which comes by the pipe.
+    // `wirelane-query` reads a whole file by itself. With a filter, it gets packets by a pipe.
     for (number, filter) in [&[][..], &["ip or ip6 or vlan"]].into_iter().enumerate() {
         let to = directory.path().join(format!("rows-{number}/"));
         let ended = flows(&[&["--json", "-w", text(&to), text(&file)], filter].concat());
@@ -48,7 +48,7 @@ fn packets_for_a_store_that_takes_nothing_are_counted() {
     capture(&file, 100);
     let to = directory.path().join("rows");
     fs::create_dir(&to).unwrap();
-    // A file where a directory would have to be.
+    // A file in place of a directory.
     fs::write(to.join("date=2026-11-23"), "").unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_wirelane-query"));
     command.args(["sink", "--packets", "--json", "--patience", "0s", "-r"]).arg(&file).arg(&to);
@@ -68,7 +68,7 @@ fn privileged_a_full_disk_is_said_and_packets_are_counted() {
     let directory = tempfile::tempdir().unwrap();
     let disk = directory.path().join("disk");
     fs::create_dir(&disk).unwrap();
-    // The disk goes with its namespace.
+    // The mount disappears with its namespace.
     let script = "mount -t tmpfs -o size=256k none \"$1\" && shift && exec \"$@\"";
     let run = |args: &[&str]| {
         let mut command = Command::new("unshare");

@@ -1,4 +1,4 @@
-//! Rows of packets on standard output and in files that are no Parquet.
+//! Rows of packets on standard output, and in files of other formats than Parquet.
 
 use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader};
@@ -42,7 +42,7 @@ fn standard_output_takes_a_stream_of_arrow() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("a.pcap");
     capture(&file, 1000);
-    // Of a whole file, which the program reads, and of a part, which comes by the pipe.
+    // `wirelane-query` reads a whole file by itself. With a filter, it gets packets by a pipe.
     for (filter, count) in [(&[][..], 1000), (&["udp"], 500)] {
         let mut command: Command = wirelane();
         let ended = command
@@ -84,7 +84,7 @@ fn a_reader_that_goes_away_is_no_failure() {
     }
 }
 
-/// What it tells goes where the rows do not.
+/// The counts are on standard error, because standard output has the rows.
 #[test]
 fn the_program_tells_of_a_stream_on_standard_error() {
     let directory = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Rows of packets while they come.
+//! Rows of packets from live ports.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::time::Duration;
@@ -29,7 +29,7 @@ fn the_packets_of_a_port_are_rows_in_order_of_time() {
     }
 }
 
-/// Datagrams by several queues, through the kernel.
+/// UDP datagrams on several queues, through the kernel.
 #[test]
 fn privileged_each_datagram_of_a_veth_pair_is_a_row() {
     if !privileged::require() {
@@ -52,9 +52,9 @@ fn privileged_each_datagram_of_a_veth_pair_is_a_row() {
     for number in 0..COUNT {
         let port = if number % 10 == 0 { 9001 } else { 9000 };
         let to = SocketAddr::new(address.into(), port);
-        // Long enough that a snap length cuts it.
+        // Longer than the snap length.
         let sent = socket.send_to(&vec![0; 400 + usize::from(number % 500)], to);
-        // That nobody listens at the other port, the kernel tells.
+        // The kernel may report that the other port has no listener.
         assert!(sent.is_ok() || number > 0);
         if number % 64 == 0 {
             std::thread::sleep(Duration::from_millis(1));

@@ -18,8 +18,8 @@ use crate::made::{HOUR, START};
 use crate::rows::batches_of;
 use wirelane_testkit::files;
 
-/// A capture of so many packets of TCP and UDP in three hours, a millisecond apart; every seventh
-/// is cut.
+/// A capture of `count` packets of TCP and UDP, spread evenly over three hours. Every seventh is
+/// truncated.
 fn capture(path: &Path, count: u64) {
     let source = Source { link_type: LINK_TYPE_ETHERNET, ..Source::default() };
     let mut writer =
@@ -47,7 +47,7 @@ fn flows(args: &[&str]) -> Output {
     process::output(wirelane().args(["flows", "--packets"]).args(args))
 }
 
-/// The summary of a good end.
+/// The summary of a successful run.
 #[track_caller]
 fn summary(ended: &Output) -> Value {
     assert!(ended.status.success(), "{}", ended.stderr);
@@ -56,7 +56,7 @@ fn summary(ended: &Output) -> Value {
     summary
 }
 
-/// Every packet that was received is a row, or counted as something else.
+/// Every received packet is a row, or counted as something else.
 #[track_caller]
 fn assert_conserved(summary: &Value) {
     let totals = &summary["totals"];

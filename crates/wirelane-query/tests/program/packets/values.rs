@@ -1,4 +1,4 @@
-//! What rows say is what tshark says.
+//! Rows have the values that tshark prints.
 
 use std::fs;
 
@@ -13,7 +13,7 @@ use super::{capture, count, flows, rows, summary, text};
 use crate::flows::wirelane;
 use wirelane_testkit::files;
 
-/// Columns, and tshark's fields for them; several for one that is in several headers.
+/// Columns and tshark's fields for them: a field for each header that may have the value.
 const COLUMNS: [(&str, &[&str]); 11] = [
     ("time", &["frame.time_epoch"]),
     ("length", &["frame.len"]),
@@ -28,7 +28,7 @@ const COLUMNS: [(&str, &[&str]); 11] = [
     ("ttl", &["ip.ttl", "ipv6.hlim"]),
 ];
 
-/// As tshark writes it.
+/// The value as tshark prints it.
 fn cell(batch: &RecordBatch, name: &str, row: usize) -> String {
     let column = batch.column_by_name(name).unwrap();
     if column.is_null(row) {
@@ -103,7 +103,7 @@ fn files_say_what_is_where() {
         assert_eq!(column.bloom_filter_offset().is_some(), is_address, "{name}");
         assert!(column.statistics().is_some(), "{name}");
     }
-    // The bytes of packets, as they were captured.
+    // Column `data` has the captured bytes.
     let batch = &rows(&to)[0];
     let (data, captured) =
         (batch.column_by_name("data").unwrap(), batch.column_by_name("captured"));

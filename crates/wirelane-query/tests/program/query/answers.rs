@@ -1,4 +1,4 @@
-//! Answers are right, in every format, and read no more than they have to.
+//! Answers are right, in every format, and read only the files that they need.
 
 use std::fs::{self, File};
 use std::io::Write as _;
@@ -21,7 +21,7 @@ fn rows(sql: &str, sources: &[&Path]) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// How many files, and how many row groups of them were skipped, of how many.
+/// The number of files, and the row groups skipped of all row groups.
 fn read(sql: &str, source: &Path) -> (String, String) {
     let text = answer(&[sql, "--explain"], &[source]);
     let last = text.lines().last().unwrap();
@@ -68,8 +68,8 @@ fn what_directories_and_statistics_rule_out_is_not_read() {
     assert_eq!(of("date = '2026-11-23' AND hour = '03'"), told("1 file", "0 of 1"));
     assert_eq!(of("hour > '02'"), told("2 files", "0 of 2"));
     assert_eq!(of("date > '2026-11-23'").0, "0 files");
-    // By the least and largest address, and by the Bloom filter where the address would be between
-    // them.
+    // The first by the least and largest addresses. The second is between them, so the Bloom filter
+    // excludes it.
     assert_eq!(of("source = '10.1.0.5'"), told("3 files", "2 of 3"));
     assert_eq!(of("source = '10.1.0.50'"), told("3 files", "3 of 3"));
     assert_eq!(of("flow_start >= '2026-11-23T04:00:00Z'"), told("1 file", "0 of 1"));
@@ -144,7 +144,7 @@ fn columns_that_a_file_has_not_are_null() {
     writer.close().unwrap();
     let found = rows("SELECT packets, octets, source, date FROM flows", &[directory.path()]);
     assert_eq!(found, [json!({"packets": 7})]);
-    // Beside files that have them.
+    // Together with files that have the columns.
     let other = tempfile::tempdir().unwrap();
     write(other.path(), &three_hours());
     let sql = "SELECT count(*) AS n, count(octets) AS octets FROM flows";
@@ -161,8 +161,8 @@ fn sql_may_come_on_standard_input() {
     assert_eq!(String::from_utf8(ended.stdout).unwrap(), "two\n2\n");
 }
 
-/// The time between two times is a number of seconds with all of its fraction, below 2.1 s and
-/// above.
+/// The time between two times is a number of seconds with its whole fraction, below and above 2.1
+/// s.
 #[test]
 fn parts_of_durations_are_exact() {
     let directory = tempfile::tempdir().unwrap();

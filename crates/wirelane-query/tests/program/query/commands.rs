@@ -1,4 +1,4 @@
-//! The program as others start and end it: `wirelane`, a terminal, a pipe, ^C.
+//! Starts and ends of the program: by `wirelane`, on a terminal, with a pipe, with ^C.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -108,7 +108,7 @@ fn a_terminal_gets_a_shell_with_a_history() {
     let (mut input, mut output) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
     let typed = ".tables|.schema flows|SELECT count(*) + 1000|AS many|FROM flows;|\
         SELECT bogus FROM flows;|top-talkers;|.queries|.what|.quit";
-    // What the editor writes when it is ready; what is typed before is thrown away.
+    // The editor prints this when it is ready. It discards earlier input.
     let ready = "\u{1b}[?2004h";
     let (mut shown, mut bytes) = (String::new(), [0; 4096]);
     for (number, line) in typed.split('|').enumerate() {
@@ -130,7 +130,7 @@ fn a_terminal_gets_a_shell_with_a_history() {
     assert!(history.contains("SELECT count(*) + 1000 AS many FROM flows;"), "{history}");
 }
 
-/// Text of packets is escaped on a terminal; a pipe gets the same bytes.
+/// Text of packets is escaped on a terminal. In a pipe, only CSV has the raw bytes.
 #[test]
 fn no_answer_commands_the_terminal() {
     if !tools::require("script") {
@@ -151,7 +151,7 @@ fn no_answer_commands_the_terminal() {
     }
 }
 
-/// The list names every source file that writes to the terminal by itself; review a new one.
+/// The list names every source file that writes to the terminal directly; review a new one.
 #[test]
 fn every_line_passes_through_one_rule() {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");

@@ -1,5 +1,4 @@
-//! Damaged files of Parquet: whatever a byte says, the answer is rows or an error that names the
-//! file.
+//! Damaged Parquet files: for any wrong bytes, the answer is rows or an error that names the file.
 
 use std::fs;
 use std::path::Path;
@@ -11,13 +10,13 @@ use super::{query, three_hours};
 use crate::flows::wirelane;
 use crate::made::{START, write};
 
-/// Some damages, and those at which readers of Parquet 59 panic.
+/// Seeds of damage, including some that make readers of Parquet 59 panic.
 const SEEDS: [u64; 29] = [
     1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 85, 108, 145, 255, 295,
     307, 400, 403, 474,
 ];
 
-/// The xorshift of Marsaglia: the same damage every time.
+/// Marsaglia's xorshift: the same damage every time.
 struct Random(u64);
 
 impl Random {
@@ -29,7 +28,7 @@ impl Random {
     }
 }
 
-/// Changes a few bytes, most of them of the footer, where each means something.
+/// Changes a few bytes, most of them in the footer, where every byte matters.
 fn damage(bytes: &mut [u8], seed: u64) {
     let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
     let length = bytes.len();

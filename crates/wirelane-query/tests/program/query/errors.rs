@@ -1,4 +1,4 @@
-//! What is wrong is named: which file, why, what to do.
+//! Errors name the file, the cause and the remedy.
 
 use std::fs;
 
@@ -9,7 +9,7 @@ use wirelane_testkit::files;
 
 const COUNT: &str = "SELECT sum(packets) FROM flows";
 
-/// That all of these are in what is said.
+/// Checks the exit status, and that the error contains all words.
 fn says(said: &(i32, String), status: i32, words: &[&str]) {
     assert_eq!(said.0, status, "{}", said.1);
     for word in words {
@@ -38,7 +38,7 @@ fn files_that_are_not_flows_are_named() {
     fs::write(&whole, &bytes[..bytes.len() / 2]).unwrap();
     let said = refusal(&[COUNT], &[directory.path()]);
     says(&said, 1, &[&name, "not a whole file of Parquet", "remove it"]);
-    // It is not looked at where it is not needed.
+    // A query that does not need the file does not check it.
     let sql = "SELECT count(*) AS n FROM flows WHERE hour <> '03'";
     assert_eq!(answer(&[sql, "--format", "csv"], &[directory.path()]), "n\n200\n");
 

@@ -23,14 +23,14 @@ fn query(arguments: &[&str], sources: &[&Path]) -> Command {
     command
 }
 
-/// What it prints, if it succeeds.
+/// The output of a successful query.
 fn answer(arguments: &[&str], sources: &[&Path]) -> String {
     let ended = process::output(&mut query(arguments, sources));
     assert!(ended.status.success(), "{arguments:?}: {}", ended.stderr);
     ended.stdout
 }
 
-/// What it says when it fails, which is one line, and its exit status.
+/// The exit status and the error of a failed query. The error is one line.
 fn refusal(arguments: &[&str], sources: &[&Path]) -> (i32, String) {
     let Output { status, stderr, .. } = process::output(&mut query(arguments, sources));
     assert_eq!(stderr.lines().count(), 1, "{stderr}");
@@ -38,8 +38,8 @@ fn refusal(arguments: &[&str], sources: &[&Path]) -> (i32, String) {
     (status.code().unwrap(), stderr)
 }
 
-/// TCP flows of three hours: in the `n`th, 100 from 10.n.0.x to port 80 of 192.0.2.1, a second
-/// apart, of 3 packets there and 2 back; x of every tenth is 0.
+/// TCP flows of three hours, 100 per hour, a second apart. Hour n has flows from 10.n.0.x to port
+/// 80 of 192.0.2.1, with 3 packets there and 2 back. In every tenth flow, x is 0.
 fn three_hours() -> Vec<Flow> {
     let flow = |number: u64| {
         let (hour, index) = (number / 100, number % 100);

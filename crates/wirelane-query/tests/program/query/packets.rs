@@ -1,4 +1,4 @@
-//! The table `packets`, over what `wirelane capture` and `wirelane record` write.
+//! The table `packets`, over captures and stores of `wirelane capture` and `wirelane record`.
 
 use std::fs;
 use std::io::{BufWriter, Write};
@@ -13,7 +13,7 @@ use super::{answer, query, refusal};
 use crate::flows::wirelane;
 use crate::made::START;
 
-/// What a command prints, which succeeds.
+/// The output of a command that succeeds.
 fn output(command: &mut Command) -> String {
     let ended = process::output(command);
     assert!(ended.status.success(), "{}", ended.stderr);
@@ -81,7 +81,7 @@ fn stores_are_asked_by_their_index() {
     assert_eq!(value("SELECT count(*) FROM packets", &[&store_path]), all);
     assert_eq!(value("SELECT count(source) FROM packets", &[&store_path]), all);
 
-    // A host of one flow, and the port beside it.
+    // The address and port with the fewest packets.
     let sql =
         "SELECT source, source_port, count(*) FROM packets GROUP BY 1, 2 ORDER BY 3, 1, 2 LIMIT 1";
     let rare = value(sql, &[&store_path]);
@@ -184,7 +184,7 @@ fn wrong_questions_say_what_to_do() {
     }
 }
 
-/// A capture of a day, on its way into a store: frames of 1,400 bytes, 3,600 of each host, evenly.
+/// Writes a capture of a day: frames of 1,400 bytes, evenly over the day, about 3,600 per host.
 fn day(packets: u64, mut to: impl Write) {
     const DAY: u64 = 24 * 3600;
     let header = [0xa1b2_3c4d, 2 | 4 << 16, 0, 0, 0xffff, 1_u32];
@@ -194,7 +194,7 @@ fn day(packets: u64, mut to: impl Write) {
     let mut bytes = vec![0; frame.len()];
     frame.emit(&mut bytes).unwrap();
     for number in 0..packets {
-        // Its own random numbers: each second has all kinds of hosts.
+        // A pseudo-random host, so that each second has many hosts.
         let host = (number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) % (packets / 3600);
         bytes[28..30].copy_from_slice(&(host as u16).to_be_bytes());
         let time = START + DAY * 1_000_000_000 / packets * number;
@@ -207,8 +207,8 @@ fn day(packets: u64, mut to: impl Write) {
     }
 }
 
-/// Five minutes of one host, of a day of so many packets: what is read is at most so many percent
-/// of the store.
+/// Asks for five minutes of one host, in a day of `packets` packets. The query may read at most
+/// `percent` of the store.
 fn five_minutes(packets: u64, percent: f64) {
     let directory = tempfile::tempdir().unwrap();
     let (pipe, path) = (directory.path().join("pipe"), directory.path().join("store"));
@@ -250,7 +250,7 @@ fn five_minutes_of_a_host_are_a_small_part_of_five_gigabytes() {
     five_minutes(3_600_000, 2.0);
 }
 
-/// Rows that `flows --packets -w DIR/` wrote, alone, by the hour, and beside a capture.
+/// Rows that `flows --packets -w DIR/` wrote: alone, by the hour, and together with a capture.
 #[test]
 fn packets_in_parquet_are_rows_of_the_table() {
     let directory = tempfile::tempdir().unwrap();
@@ -270,7 +270,7 @@ fn packets_in_parquet_are_rows_of_the_table() {
     assert_eq!(value("SELECT count(data) FROM packets", &[&rows]), "0");
     let explained = answer(&[&format!("{count}{late}"), "--explain"], &[&rows]);
     assert!(explained.contains(": 0 files, "), "{explained}");
-    // A file by itself, whatever its name.
+    // A single file, whatever its name.
     let one = wirelane_testkit::files::below(&rows)[0].clone();
     let renamed = directory.path().join("x.parquet");
     fs::copy(one, &renamed).unwrap();

@@ -58,14 +58,14 @@ fn a_timeline_has_a_row_for_each_step() {
     let sum: u64 = (0..100).map(|index| 400 + index).sum();
     let hour = |hour: u64| json!({"time": format!("2026-11-23T0{hour}:00:00Z"), "flows": 100, "packets": 500, "bytes": sum});
     assert_eq!(found, [2, 3, 4].map(hour));
-    // By itself, steps are about a sixtieth of the two hours: two minutes, then five.
+    // The default step is five minutes, the first round length above a sixtieth of the span.
     let found = rows(&["timeline"], directory.path());
     assert_eq!(found.len(), 3, "{found:?}");
     let svg = directory.path().join("plot.svg");
     answer(&["timeline", "--svg", svg.to_str().unwrap()], &[directory.path()]);
     let text = fs::read_to_string(&svg).unwrap();
     assert!(text.starts_with("<svg ") && text.ends_with("</svg>\n"), "{text}");
-    // Two hours and two steps of two or five minutes, with empty places between.
+    // About two hours in steps of five minutes, most of them empty.
     assert!(text.matches("<rect ").count() > 20, "{text}");
 }
 
@@ -73,7 +73,7 @@ fn a_timeline_has_a_row_for_each_step() {
 fn scans_and_retransmissions_are_found() {
     let directory = tempfile::tempdir().unwrap();
     let mut flows = three_hours();
-    // One that asks 50 hosts, of which none answers.
+    // One source asks 50 hosts and gets no answer.
     for host in 0..50 {
         let mut flow = flows[0].clone();
         flow.key.source = [172, 16, 0, 9].into();

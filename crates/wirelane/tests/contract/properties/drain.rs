@@ -17,7 +17,7 @@ use crate::traffic::{mixed, short};
 /// pool.
 const COUNT: u32 = 48;
 
-/// After an end is drained, no frame is pending, and all are counted and sent.
+/// After an end is drained, all frames are counted and sent, and none is pending.
 pub(crate) fn a_drained_end_has_sent_everything(bed: &mut dyn Bed) -> Verified {
     let mut session = Session::start(bed);
     let mut pool = foreign();
@@ -165,7 +165,7 @@ fn balance(counters: &[Arc<TxCounters>], taken: &[u32]) -> u64 {
 fn assert_whole(pool: &mut Pool) {
     let deadline = Instant::now() + PATIENCE;
     while pool.free() < pool.size() {
-        // The pool collects returned frames only when it is asked for some.
+        // The pool collects returned frames only when frames are requested.
         pool.take(&mut Batch::new(0), 0);
         assert!(Instant::now() < deadline, "{} of {} came home", pool.free(), pool.size());
         thread::sleep(Duration::from_millis(1));

@@ -50,7 +50,7 @@ pub(crate) fn every_frame_arrives_once(bed: &mut dyn Bed) -> Verified {
     session.finish()
 }
 
-/// A batch receives as many frames as it has room for and keeps those that it had. The next call
+/// A batch receives as many frames as it has room for, and keeps its earlier frames. The next call
 /// returns the rest.
 pub(crate) fn batches_are_filled_as_far_as_they_go(bed: &mut dyn Bed) -> Verified {
     let mut session = Session::start(bed);

@@ -49,8 +49,8 @@ fn wrong_segments_of_a_super_frame_are_named() {
         fix(&mut packets[number - 1]);
         seen(&long, &packets).violations()
     };
-    // PSH before the last segment, no PSH on the last, and ECE, which the super-frame does not
-    // have. The super-frame is packet 1.
+    // PSH before the last segment, a missing PSH on the last, and ECE, which the super-frame does
+    // not have. The super-frame is packet 1.
     assert_eq!(changed(2, &|packet| packet[47] |= 0x08), [(3, Rule::SegmentFlags)]);
     assert_eq!(changed(4, &|packet| packet[47] &= !0x08), [(5, Rule::SegmentFlags)]);
     assert_eq!(changed(1, &|packet| packet[47] |= 0x40), [(2, Rule::SegmentFlags)]);

@@ -95,7 +95,7 @@ proptest! {
         let mut random = Random(!seed);
         let mut capture = random_capture(seed);
         for _ in 0..1 + random.below(12) {
-            // Only packets on the wire, not the super-frames.
+            // Only packets on the wire; the super-frames stay.
             let wire: Vec<_> = (0..capture.packets.len()).filter(|at| capture.packets[*at].0 == 1).collect();
             let Some(at) = wire.get(random.below(wire.len().max(1))).copied() else { break };
             let packet = capture.packets.remove(at);

@@ -1,4 +1,5 @@
-//! The auditor reports every deliberate violation with its packet and rule, and no correct packet.
+//! The auditor reports every deliberate violation with its packet and rule. It reports nothing for
+//! correct packets.
 
 use wirelane::frame::{Gso, Offload};
 use wirelane_verify::{Auditor, Finding, Options, Packet, Rule, Severity, Summary};
