@@ -12,7 +12,7 @@ use tokio::sync::mpsc::Sender;
 use tokio::sync::oneshot;
 use wirelane::halt::Halt;
 
-/// Batches in the channel: reading continues while the engine works.
+/// Most batches in the channel: reading continues while the engine works.
 const WAITING: usize = 4;
 
 /// Sends batches to the engine.

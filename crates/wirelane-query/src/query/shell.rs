@@ -42,7 +42,7 @@ impl Shell {
         let mut editor = DefaultEditor::new().map_err(failed)?;
         let history = history();
         if let Some(path) = &history {
-            // The history may not exist or be unreadable.
+            // The history may be missing or unreadable.
             let _ = editor.load_history(path);
         }
         Ok(Self { editor, history })

@@ -1,4 +1,5 @@
-//! Threads that encode row groups in parallel. The writer waits only while all of them are busy.
+//! Threads that encode row groups in parallel. Their user waits while all of them are busy, and at
+//! the end of a file.
 
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};

@@ -17,8 +17,8 @@ pub(crate) enum Place {
     Store(Opened),
 }
 
-/// For whole files of 128 MiB: some hosts have slow uplinks. Few retries, because files wait in the
-/// spool while the store is unreachable.
+/// For whole files, 128 MiB by default: some hosts have slow uplinks. Few retries, because files
+/// wait in the spool while the store is unreachable.
 const WRITING: Patience = Patience { request: Duration::from_secs(120), retries: 2 };
 
 impl Place {

@@ -14,7 +14,7 @@ use wirelane_pcap::{CaptureReader, Record, pipe};
 use crate::sink::layout;
 use crate::sink::rows::PacketPart;
 
-/// Age at which a batch is sent although the pipe is empty.
+/// Age at which a batch is sent while the pipe is empty.
 const PATIENCE: Duration = Duration::from_millis(250);
 
 pub(crate) struct Capture {

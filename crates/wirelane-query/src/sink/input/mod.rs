@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use wirelane::{Error, Result};
 
-/// Messages in the channel: a slow writer slows the pipe.
+/// Most messages in the channel: a slow writer slows the pipe.
 const WAITING: usize = 8;
 
 /// The receiving end.
