@@ -1,4 +1,4 @@
-//! Where the frames of a port are: none is lost, and none is in two places.
+//! Counts of a port's frames by place. Each frame is counted exactly once.
 
 use std::ops::AddAssign;
 use std::sync::Arc;
@@ -8,34 +8,34 @@ use serde::Serialize;
 
 use crate::pool::PoolGauge;
 
-/// Where the frames of a port are. `free + fill + rx + held + tx + completion = pool` at any time.
+/// A port's frames by place. `free + fill + rx + held + tx + completion = pool` at any time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(Serialize))]
 #[non_exhaustive]
 pub struct FrameCounts {
-    /// All frames (for a mapped kernel ring: blocks, the unit in which it changes hands).
+    /// All frames of the port. A mapped kernel ring counts in blocks.
     pub pool: u64,
     /// Free.
     pub free: u64,
     /// Waiting for the interface to fill them.
     pub fill: u64,
-    /// Filled and not yet received.
+    /// Filled and not received yet.
     pub rx: u64,
-    /// Waiting to be transmitted, or being transmitted.
+    /// Queued for transmission, or being transmitted.
     pub tx: u64,
-    /// Transmitted and not yet reclaimed.
+    /// Transmitted and not reclaimed yet.
     pub completion: u64,
 }
 
 impl FrameCounts {
-    /// Frames in the hands of the program. After it has dropped all of its frames, anything left
-    /// here has leaked.
+    /// Frames that the program holds. After the program has dropped all its frames, a value above 0
+    /// is a leak.
     pub fn held(&self) -> u64 {
         let elsewhere = self.free + self.fill + self.rx + self.tx + self.completion;
         self.pool.saturating_sub(elsewhere)
     }
 
-    /// The frames of pools.
+    /// The frames of these pools.
     pub(crate) fn of<'a>(gauges: impl IntoIterator<Item = &'a PoolGauge>) -> Self {
         let mut sum = Self::default();
         for gauge in gauges {
@@ -57,7 +57,7 @@ impl AddAssign for FrameCounts {
     }
 }
 
-/// Counts the frames of a port, from any thread. It keeps none of them.
+/// Counts the frames of a port, from any thread. It keeps no frame alive.
 #[derive(Clone)]
 pub struct Accounting(Arc<dyn Fn() -> FrameCounts + Send + Sync>);
 
@@ -67,7 +67,7 @@ impl Accounting {
         Self(Arc::new(count))
     }
 
-    /// Where the frames are now.
+    /// The frames by place, now.
     pub fn frames(&self) -> FrameCounts {
         (self.0)()
     }

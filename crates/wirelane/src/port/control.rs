@@ -16,50 +16,48 @@ pub trait Control: Send + Sync {
     /// selected are neither lost nor duplicated.
     ///
     /// # Errors
-    /// A queue that the port does not have or a class that it cannot see (a usage error, nothing
-    /// changed), or the system refuses.
+    /// The mask selects a queue that the port does not have or a class that it cannot see (a usage
+    /// error; nothing changes), or the system refuses.
     fn set_mask(&self, mask: QueueMask) -> Result<()>;
 
     /// Replaces the filter; `None` takes all packets that the masks select. Each packet meets the
     /// old or the new one. Packets already in the rings have met the old one.
     ///
-    /// # Errors
-    /// The filter means nothing for packets of this link type or is over the limits (nothing
-    /// changed), or the system refuses. Only ports opened by [`open`](super::open()) can always
-    /// filter.
+    /// The filter has no meaning for this link type or exceeds the limits (nothing changes), or the
+    /// system refuses. Only ports opened by [`open`](super::open()) can always filter.
     fn set_filter(&self, filter: Option<&Filter>) -> Result<()> {
         let cause = "its backend cannot filter by itself";
         filter.map_or(Ok(()), |_| Err(Error::failed("port", cause).help("open it with port::open")))
     }
 
-    /// Replaces [`Forwarding::offload`](super::Forwarding::offload). Frames already on their way
-    /// stay as they are. Ports without such a sender ignore it.
+    /// Replaces [`Forwarding::offload`](super::Forwarding::offload). Frames that the sender has
+    /// already passed on do not change. Ports without such a sender ignore it.
     ///
     /// # Errors
-    /// It was opened without room for frames longer than its MTU (a usage error, nothing changed),
-    /// or the system refuses.
+    /// The port was opened without room for frames longer than its MTU (a usage error; nothing
+    /// changes), or the system refuses.
     fn set_offload(&self, offload: SinkGso) -> Result<()> {
         let _ = offload;
         Ok(())
     }
 
-    /// What passed the filter until now, whether it was received yet or not, as far as the system
-    /// counts that itself. `None` if only the receiving ends count.
+    /// Packets that have passed the filter, received or not, if the system counts them itself.
+    /// `None` if only the receiving ends count.
     ///
     /// # Errors
-    /// The system refuses to say.
+    /// The system does not return its counters.
     fn passed(&self) -> Result<Option<Passed>> {
         Ok(None)
     }
 
-    /// Sends one frame by copy, past the transmitting ends, such that the receiving ends do not see
-    /// it. Waits for room if `wait`. `None` if the backend cannot.
+    /// Sends a copy of one frame without the transmitting ends; the receiving ends do not see it.
+    /// Waits for room if `wait`. `None` if the backend cannot.
     fn inject(&self, frame: &[u8], wait: bool) -> Option<io::Result<usize>> {
         let _ = (frame, wait);
         None
     }
 
-    /// Lets no more packets in. What is in the rings can still be received, then
+    /// Stops accepting packets. Packets in the rings can still be received; then
     /// [`Readiness::End`](super::Readiness::End) follows.
     fn stop(&self);
 }
@@ -67,18 +65,18 @@ pub trait Control: Send + Sync {
 /// Packets that passed the filter of a port: see [`Control::passed`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Passed {
-    /// All of them, dropped ones included.
+    /// All of them, including dropped packets.
     pub packets: u64,
-    /// Those for which there was no room.
+    /// Packets dropped for lack of room.
     pub dropped: u64,
 }
 
-/// What a backend shares between a port and its ends.
+/// State that a backend shares between a port and its ends.
 pub(crate) trait Driver: Control {
-    /// Lets packets in.
+    /// Starts accepting packets.
     ///
     /// # Errors
-    /// The interface went away or refuses.
+    /// The interface was removed or refuses.
     fn start(&self) -> Result<()>;
 
     /// Diagnostics since opening.
@@ -86,7 +84,7 @@ pub(crate) trait Driver: Control {
         Vec::new()
     }
 
-    /// The port is dropped: stop, and free what its ends do not need.
+    /// The port was dropped: stops, and frees everything that its ends do not need.
     fn release(&self) {
         self.stop();
     }

@@ -1,4 +1,4 @@
-//! The interface under a port: what is asked of the system when it is opened.
+//! The interface under a port, as queried when the port is opened.
 
 use std::sync::OnceLock;
 
@@ -24,19 +24,19 @@ pub(super) struct Device {
     /// Bytes of the longest frame in either direction, if known.
     pub(super) longest: usize,
     pub(super) is_loopback: bool,
-    /// Of an interface with Ethernet frames.
+    /// Only for interfaces with Ethernet frames.
     pub(super) mac: Option<[u8; 6]>,
     pub(super) hardware: Option<String>,
     pub(super) speed: Option<u64>,
     /// Packets that the host sends can be selected.
     pub(super) outgoing: bool,
     pub(super) offloads: Offloads,
-    /// All there is to know, asked for when somebody wants it.
+    /// The full inspection, made on first use.
     inspected: OnceLock<Option<InterfaceQueues>>,
 }
 
 impl Device {
-    /// Asks about the interface that the spec names.
+    /// Queries the interface that the spec names.
     ///
     /// # Errors
     /// There is no such interface, it is down, or its kind cannot be captured.
@@ -84,19 +84,20 @@ impl Device {
         })
     }
 
-    /// Whether a capture with this mask takes packets of a class and queue. A loopback receives
-    /// each packet that it sends, as OTHER: a mask with both takes the packet once, as received.
+    /// Whether a capture with this mask receives packets of a class and queue. A loopback receives
+    /// each packet that it sends, as OTHER: a mask that selects both receives the packet once, as
+    /// received.
     pub(super) fn selects(&self, mask: &QueueMask, class: Class, queue: u16) -> bool {
         let is_repeated = self.is_loopback && class == Class::Tx && mask.selects(Class::Other, 0);
         !is_repeated && mask.selects(class, usize::from(queue))
     }
 
-    /// None if the interface has gone since.
+    /// `None` if the interface was removed after it was opened.
     fn inspected(&self) -> Option<&InterfaceQueues> {
         self.inspected.get_or_init(|| inspect::interface(&self.name).ok()).as_ref()
     }
 
-    /// The NUMA node that it is attached to.
+    /// The NUMA node of the device.
     pub(super) fn numa_node(&self) -> Option<u32> {
         self.inspected()?.numa_node
     }
@@ -105,11 +106,11 @@ impl Device {
         self.link_type == ETHERNET
     }
 
-    /// Which frames it cuts itself now. If that is turned off later, the kernel cuts them in
-    /// software.
+    /// The frames that the device segments now. If that is turned off later, the kernel segments
+    /// them in software.
     pub(super) fn segments(&self) -> SinkGso {
         let features = Ethtool::open(&self.name).and_then(|ethtool| ethtool.features());
-        // A device that does not tell cuts nothing, as far as anybody knows.
+        // A device that reports no features is assumed to segment nothing.
         let features = features.ok().flatten().unwrap_or_default();
         let has = |name| features.get(name).copied().unwrap_or(false);
         SinkGso {
@@ -120,8 +121,8 @@ impl Device {
         }
     }
 
-    /// Whether the generic XDP hook takes queue `q + 1` of it for queue `q`: the driver does not
-    /// mark packets that have no queue, and the hook expects it (`netif_get_rxqueue`).
+    /// Whether the generic XDP hook maps queue `q` to queue `q + 1`: the driver does not mark
+    /// packets without a queue, and the hook expects the mark (`netif_get_rxqueue`).
     pub(super) fn shifts_queues(&self) -> bool {
         self.mapping == QueueMapping::Unshifted && self.rx_queues > 1
     }
@@ -139,10 +140,10 @@ impl Device {
         (0..count).filter(wanted).collect()
     }
 
-    /// Refuses queues that the interface does not have, or the spec leaves out.
+    /// Refuses queues that the interface does not have or that the spec excludes.
     ///
     /// # Errors
-    /// A usage error that names the first such queue and says how many there are.
+    /// A usage error that names the first such queue and the number of queues.
     pub(super) fn check_mask(&self, spec: &Spec, mask: &QueueMask) -> Result<()> {
         if !self.outgoing && mask.enabled && mask.tx.largest().is_some() {
             let cause = "it was opened without the packets that the host sends, so there is no TX \
@@ -162,7 +163,7 @@ impl Device {
         Ok(())
     }
 
-    /// Refuses a spec whose queues the interface has in neither direction.
+    /// Refuses a spec whose queues exist in neither direction.
     ///
     /// # Errors
     /// As [`Device::check_mask`].
@@ -198,8 +199,7 @@ impl Device {
         Error::usage(format!("port '{spec}'"), cause).help(help)
     }
 
-    /// How the kernel comes to each of the TX queues that the spec names, for what a packet socket
-    /// sends.
+    /// How the kernel selects each TX queue of the spec for packets sent by a packet socket.
     pub(super) fn tx_bindings(&self, spec: &Spec, bypass: bool) -> Vec<TxBinding> {
         let queues = self.queues(spec, Class::Tx);
         let one = |queue: &u16| TxBinding::new(*queue, TxWay::Only);
@@ -212,8 +212,8 @@ impl Device {
         queues.iter().map(|queue| of(queue).unwrap_or_else(|| unknown(queue))).collect()
     }
 
-    /// The CPU whose packets the kernel sends through TX queue `queue`, if there is one that this
-    /// thread may use. A driver with its own `ndo_select_queue` may still differ.
+    /// A CPU whose packets the kernel sends through TX queue `queue`, if this thread may use one. A
+    /// driver with its own `ndo_select_queue` may select differently.
     pub(super) fn tx_queue_cpu(&self, queue: u16, bypass: bool) -> Option<u32> {
         if self.tx_queues == 1 {
             return affinity::allowed_cpus().ok()?.first().copied();
@@ -249,7 +249,7 @@ impl Device {
     /// Notes for the user about captures on this interface.
     pub(super) fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
-        // With one queue, nothing tells queues apart.
+        // With one queue, the mark makes no difference.
         if self.mapping == QueueMapping::Unshifted && self.rx_queues > 1 {
             let driver = self.hardware.as_deref().unwrap_or("this driver");
             notes.push(format!(
@@ -257,7 +257,7 @@ impl Device {
             ));
         }
         let offloads = &self.offloads;
-        // A loopback has long packets because its senders make them.
+        // The packets of a loopback are long because its senders create them so.
         let merges = offloads.gro == Some(true) || offloads.lro == Some(true);
         if merges && !self.is_loopback {
             let which = if offloads.lro == Some(true) { "LRO" } else { "GRO" };
@@ -270,21 +270,21 @@ impl Device {
     }
 }
 
-/// Bytes of the longest frame for the longest IP packet `packet`, which is at least the longest one
-/// without BIG TCP: adds a link-layer header and tags.
+/// Bytes of the longest frame, given the longest IP packet `packet`. Without BIG TCP this is at
+/// least 65,536 bytes. Adds a link-layer header and tags.
 pub(super) fn longest_frame(packet: Option<u32>) -> usize {
     const HEADER: usize = 64;
     packet.map_or(0, |bytes| bytes as usize).max(65_536) + HEADER
 }
 
-/// The error of a removed interface, at its receiving and transmitting ends alike.
+/// The error for a removed interface, at receiving and transmitting ends.
 pub(super) fn removed(name: &str) -> Error {
     Error::failed(name, "the interface was removed, or moved to another network namespace")
         .help("packets received before are valid")
         .caused_by(no_device(name))
 }
 
-/// `ENODEV`, by which programs recognise an interface that does not exist.
+/// `ENODEV`: programs recognise a missing interface by it.
 fn no_device(name: &str) -> OsError {
     OsError::new("ioctl SIOCGIFINDEX", name, Errno::NODEV)
 }

@@ -1,4 +1,4 @@
-//! Closing a transmitting end: frames that it has taken are sent or counted.
+//! Closing a transmitting end: each frame that it has taken is sent or counted.
 //!
 //! A session ends in this order: the sources stop, the receive rings drain, then the transmitting
 //! ends drain.
@@ -11,14 +11,14 @@ use crate::error::Result;
 
 /// How long dropping an end waits for its frames.
 const FAREWELL: Duration = Duration::from_millis(200);
-/// How long to leave the interface alone before asking again.
+/// Pause between two flushes.
 const RETRY: Duration = Duration::from_micros(100);
 
 impl Tx {
-    /// Sends what was taken and waits until all of it has left, at most `timeout`; returns how many
-    /// frames have not.
+    /// Sends the frames taken, and waits at most `timeout` until all of them have left. Returns the
+    /// number of frames still pending.
     ///
-    /// Dropping an end does the same for a fifth of a second and counts the rest as errors.
+    /// Dropping an end does the same for 200 ms and counts the rest as errors.
     ///
     /// # Errors
     /// As [`Tx::flush`]; frames that have not left are still [`Tx::pending`].
@@ -26,17 +26,17 @@ impl Tx {
         until_none(timeout, || self.flush().map(|()| self.pending()))
     }
 
-    /// Closes the end: sends what it has taken, as dropping does, and counts the rest as errors.
-    /// What becomes of these is unknown.
+    /// Closes the end: sends the frames taken, as dropping does, and counts the rest as errors.
+    /// These may still be sent or not.
     pub(crate) fn close(&mut self) {
-        // An error may be one of before, which nobody has asked for.
+        // The first error may date from an earlier call that did not report it.
         if self.lost == 0 && self.drain(FAREWELL).is_err() {
             let _ = self.drain(FAREWELL);
         }
         self.give_up();
     }
 
-    /// As [`Tx::close`], without waiting any longer.
+    /// As [`Tx::close`], without further waiting.
     pub(crate) fn give_up(&mut self) {
         let left = self.pending();
         self.counters.give_up(left.saturating_sub(self.lost) as u64);
@@ -44,10 +44,10 @@ impl Tx {
     }
 }
 
-/// Flushes until nothing is left, at most `timeout`; returns how much is.
+/// Flushes until nothing is pending, at most `timeout`; returns how much is pending.
 ///
 /// # Errors
-/// As `flush`, which returns how much is left.
+/// The errors of `flush`, which returns how much is pending.
 pub(crate) fn until_none(
     timeout: Duration,
     mut flush: impl FnMut() -> Result<usize>,
@@ -78,8 +78,8 @@ mod tests {
     use crate::port::{OpenOptions, Port, Transmit, sim};
     use crate::stats::TxCounters;
 
-    /// Keeps what it takes until it is flushed, as a segmenter does; some flushes fail, with what
-    /// went wrong before.
+    /// Keeps frames until it is flushed, as a segmenter does. Some flushes report an earlier
+    /// failure.
     struct Late {
         inner: Box<dyn Transmit>,
         kept: Batch,
@@ -134,7 +134,7 @@ mod tests {
         let (mut tx, counters, _sim) = end(0);
         assert_eq!(tx.drain(Duration::ZERO).unwrap(), 0);
         assert_eq!((counters.packets.value(), counters.errors.value()), (9, 0));
-        // A failure of before is told by the first flush; the frames are sent nevertheless.
+        // The first flush reports an earlier failure; the frames are sent nevertheless.
         for failures in [0, 1] {
             let (tx, counters, sim) = end(failures);
             drop(tx);

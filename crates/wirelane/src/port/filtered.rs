@@ -1,11 +1,11 @@
-//! Filtering in user space: a port around a port whose backend cannot filter.
+//! Filtering in user space: wraps a port whose backend cannot filter.
 //!
 //! ```text
 //!   backend ─▶ batch ─▶ engine ─▶ what matches ─▶ consumer
 //!                         └─▶ the rest is counted as `filtered` and given back
 //! ```
 //!
-//! The engine is read once per batch, so each packet meets the old or the new filter.
+//! The filter is read once per batch, so each packet meets the old or the new filter.
 
 use std::io;
 use std::slice;
@@ -24,10 +24,10 @@ use crate::port::metadata::interfaces::{InterfaceTable, Tally};
 use crate::stats::RxCounters;
 use crate::sync::lock;
 
-/// Puts the filter of `options` around the receiving ends of `port`.
+/// Puts the filter of `options` behind each receiving end of `port`.
 ///
 /// # Errors
-/// The filter means nothing for packets of this link type, or cannot run in user space.
+/// The filter has no meaning for this link type, or cannot run in user space.
 pub(super) fn filtered(mut port: Port, options: &OpenOptions) -> Result<Port> {
     let tables = port.rx.iter().filter_map(|rx| rx.interface_table());
     let mut link_types: Vec<_> =
@@ -65,16 +65,16 @@ pub(super) fn filtered(mut port: Port, options: &OpenOptions) -> Result<Port> {
     Ok(port)
 }
 
-/// What the receiving ends of a port share with its control.
+/// State that the receiving ends of a port share with its control.
 struct Shared {
-    /// Those of packets that come from the start.
+    /// The link types of the interfaces that are known from the start.
     link_types: Vec<u16>,
     snaplen: u32,
     driver: Arc<dyn Driver>,
-    /// Counts the changes; 0 is "no filter yet".
+    /// Number of changes; 0 means that no filter was ever set.
     version: AtomicU64,
     filters: Mutex<Option<LinkFilters>>,
-    /// Why the filter is not machine code, or does not mean what it should.
+    /// Why the filter is not machine code, or has a different meaning than written.
     note: Mutex<Option<String>>,
 }
 
@@ -132,7 +132,7 @@ impl Driver for Shared {
     }
 }
 
-/// A receiving end with the filter before it.
+/// A receiving end followed by the filter.
 struct Filtering {
     inner: Box<dyn Receive>,
     counters: Arc<RxCounters>,
@@ -140,12 +140,12 @@ struct Filtering {
     /// Per entry of the table: received, and accepted.
     tallies: [Vec<Tally>; 2],
     shared: Arc<Shared>,
-    /// Of the filter.
+    /// The version of `filters`.
     version: u64,
     filters: Option<LinkFilters>,
     /// The last call rejected packets, so more may be ready than it returned.
     rejected: bool,
-    /// Why packets that came last cannot be filtered.
+    /// Why the latest packets cannot be filtered.
     failure: Option<Error>,
 }
 
@@ -158,7 +158,7 @@ impl Receive for Filtering {
         let version = self.shared.version.load(Ordering::Acquire);
         if version != self.version {
             let filters = lock(&self.shared.filters);
-            // Under the lock, so that both are of the same change.
+            // Under the lock, so that filter and version belong to the same change.
             self.version = self.shared.version.load(Ordering::Relaxed);
             self.filters.clone_from(&filters);
         }
@@ -206,7 +206,7 @@ impl Receive for Filtering {
     }
 }
 
-/// Counts rejected packets. They were received; the rest of `packets` is delivered.
+/// Counts rejected packets. They were received; the others of `packets` are delivered.
 fn reject(counters: &RxCounters, (packets, bytes): Tally) {
     counters.packets.add(packets);
     counters.bytes.add(bytes);
@@ -219,18 +219,17 @@ fn reject(counters: &RxCounters, (packets, bytes): Tally) {
 struct LinkFilters {
     filter: Filter,
     snaplen: u32,
-    /// By link type.
+    /// Engines, each with its link type.
     engines: Vec<(u16, Arc<Engine>)>,
-    /// By number of a entry: the place of its engine.
+    /// The index into `engines`, by the entry's number in the interface table.
     places: Vec<usize>,
-    /// Why it is not machine code, or does not mean what it should.
+    /// Why it is not machine code, or has a different meaning than written.
     note: Option<String>,
 }
 
 impl LinkFilters {
     /// # Errors
-    /// The filter means nothing for packets of one of these link types, or cannot run in user
-    /// space.
+    /// The filter has no meaning for one of these link types, or cannot run in user space.
     fn new(filter: &Filter, snaplen: u32, link_types: &[u16]) -> Result<Self> {
         let filter = filter.clone();
         let mut filters =
@@ -239,15 +238,15 @@ impl LinkFilters {
         Ok(filters)
     }
 
-    /// What a user should know of it.
+    /// A note for the user.
     fn note(&self) -> Option<&String> {
         self.note.as_ref()
     }
 
-    /// Takes note of entries that were described since the last call.
+    /// Adds the interfaces that were described since the last call.
     ///
     /// # Errors
-    /// The filter means nothing for packets of their link type.
+    /// The filter has no meaning for their link type.
     #[inline]
     fn learn(&mut self, table: &InterfaceTable) -> Result<()> {
         while self.places.len() < table.len() {
@@ -258,8 +257,8 @@ impl LinkFilters {
         Ok(())
     }
 
-    /// Keeps the frames from the one at `first` on that match; returns how many did not. Those of
-    /// entries that could not be learnt do not.
+    /// Keeps matching frames from index `first` on; returns how many were rejected. Frames of an
+    /// interface that `learn` failed for are rejected.
     #[inline]
     fn retain(&self, table: Option<&InterfaceTable>, batch: &mut Batch, first: usize) -> usize {
         match (table, &self.engines[..]) {
@@ -287,7 +286,7 @@ impl LinkFilters {
         })
     }
 
-    /// The place of the engine for a link type.
+    /// The index of the engine for a link type; compiles it on first use.
     #[cold]
     fn place(&mut self, link_type: u16) -> Result<usize> {
         if let Some(place) = self.engines.iter().position(|(known, _)| *known == link_type) {

@@ -1,5 +1,4 @@
-//! The syntax of a [`Spec`](super::Spec) as data, read from the tables of the modules'
-//! documentation.
+//! The syntax of a [`Spec`](super::Spec) as data, parsed from the option tables of the backends.
 //!
 //! `wirelane ports` prints the same tables.
 
@@ -8,31 +7,31 @@ use super::spec::Backend;
 /// A kind of port, for listings.
 #[derive(Clone, Debug)]
 pub struct BackendHelp {
-    /// Its form, with a placeholder in capitals for the name.
+    /// The form of a spec, with the name as a placeholder in capitals.
     pub form: &'static str,
-    /// What it is.
+    /// A one-line description.
     pub about: &'static str,
-    /// The capabilities that opening takes; `None` if none.
+    /// The capabilities needed to open it; `None` if none.
     pub needs: Option<&'static str>,
-    /// Its options, without those of every port.
+    /// Backend options, without the options that every port has.
     pub options: Vec<SpecOption>,
 }
 
-/// One option of a spec: a row of the table.
+/// One option of a spec: a row of an option table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SpecOption {
-    /// The key.
+    /// The key, such as `ring`.
     pub key: String,
     /// Its values: words, or `A to B`.
     pub values: String,
-    /// The default.
+    /// The default value.
     pub default: String,
-    /// What it does.
+    /// The effect.
     pub meaning: String,
 }
 
 impl Backend {
-    /// What its ports are, and their options.
+    /// Description and options of this backend.
     pub fn help(self) -> BackendHelp {
         let (form, about, needs, options) = match self {
             Self::Sim => (
@@ -73,13 +72,13 @@ impl Backend {
 }
 
 impl SpecOption {
-    /// Those of every port.
+    /// The options that every port has.
     pub fn common() -> Vec<Self> {
         rows(include_str!("options.md"))
     }
 }
 
-/// The rows of a table in Markdown, without its head.
+/// The rows of a Markdown table, without its header.
 fn rows(table: &str) -> Vec<SpecOption> {
     let row = |line: &str| {
         let line = line.replace('`', "");

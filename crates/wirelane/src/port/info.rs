@@ -1,4 +1,4 @@
-//! What an open port is, and which modes were tried.
+//! The description of an open port, and the modes that were tried.
 
 use std::fmt;
 
@@ -14,27 +14,27 @@ use crate::inspect::TxBinding;
 #[cfg_attr(feature = "serde", derive(Serialize))]
 #[non_exhaustive]
 pub struct Attempt {
-    /// Its name, such as `packet` or `xdp-zerocopy`.
+    /// The mode, such as `packet` or `xdp-zerocopy`.
     #[cfg_attr(feature = "serde", serde(rename = "rung"))]
     pub way: &'static str,
-    /// How it went.
+    /// Whether it succeeded.
     pub outcome: Outcome,
     /// Symbol of the errno, such as `EOPNOTSUPP`.
     pub errno: Option<String>,
     /// The cause in words.
     pub cause: Option<String>,
-    /// What would fix it, if anything.
+    /// A remedy, if there is one.
     pub fix: Option<String>,
 }
 
-/// How an attempt went.
+/// The outcome of an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(Serialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "lowercase"))]
 pub enum Outcome {
-    /// The port is open this way.
+    /// The port is open in this mode.
     Chosen,
-    /// The kernel, the driver or the options refuse it.
+    /// The kernel, the driver or the options refuse this mode.
     Refused,
 }
 
@@ -65,17 +65,17 @@ pub enum PortMode {
     Sim,
     /// A simulated interface, joined to another by a cable.
     Cable,
-    /// A capture file is read.
+    /// Reads a capture file.
     Read,
-    /// A capture file is written.
+    /// Writes a capture file.
     Write,
-    /// AF_PACKET with a TPACKET_V3 ring per queue: packets are handed over in blocks.
+    /// AF_PACKET with a TPACKET_V3 ring per queue: the kernel hands over blocks of packets.
     TpacketV3,
-    /// AF_PACKET with a TPACKET_V2 ring per queue: packets are handed over one by one.
+    /// AF_PACKET with a TPACKET_V2 ring per queue: the kernel hands over single packets.
     TpacketV2,
     /// A TAP device.
     Tap,
-    /// A TAP device whose kernel leaves segmentation and checksums to the program.
+    /// A TAP device whose kernel side leaves segmentation and checksums to the program.
     TapOffload,
     /// AF_XDP: the device reads and writes the frames.
     ZeroCopy,
@@ -83,12 +83,12 @@ pub enum PortMode {
     Native,
     /// AF_XDP: the program runs in the network stack, the kernel copies.
     Generic,
-    /// AF_XDP without a program: the kernel copies what is sent.
+    /// AF_XDP without a program, to send only: the kernel copies the packets.
     Copy,
 }
 
 impl PortMode {
-    /// As in summaries.
+    /// The name in summaries.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Sim => "sim",
@@ -120,31 +120,30 @@ impl Serialize for PortMode {
     }
 }
 
-/// What an open port is: its mode, its queues and what is known of the interface.
+/// Negotiated mode, queues and facts about the interface of an open port.
 #[derive(Clone, Debug)]
 #[cfg_attr(feature = "serde", derive(Serialize))]
 #[non_exhaustive]
 pub struct PortInfo {
-    /// The spec, as the user wrote it.
+    /// The spec as the user wrote it.
     pub spec: String,
-    /// Its kind.
+    /// The backend.
     pub backend: Backend,
-    /// How it works underneath.
+    /// The mode in use.
     pub mode: PortMode,
     /// Name of the network interface.
     pub interface: Option<String>,
-    /// MAC address of the network interface, if it has one, as text in JSON.
+    /// MAC address of the network interface, if it has one; text in JSON.
     #[cfg_attr(feature = "serde", serde(serialize_with = "serialize_mac"))]
     pub mac: Option<[u8; 6]>,
     /// The queues that are open.
     pub queues: Vec<u16>,
-    /// How each of its transmitting ends is bound to its TX queue, of ports on an interface with
-    /// queues.
+    /// For ports on an interface with queues: how each transmitting end is bound to its TX queue.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Vec::is_empty"))]
     pub tx_queues: Vec<TxBinding>,
     /// The attempts, in order.
     pub negotiation: Vec<Attempt>,
-    /// Notes for the user: fallbacks, things that the driver hides.
+    /// Notes for the user, such as fallbacks and information that the driver hides.
     pub notes: Vec<String>,
     /// Link type in the registry of capture files (1 is Ethernet).
     pub link_type: u16,
@@ -152,23 +151,23 @@ pub struct PortInfo {
     pub hardware: Option<String>,
     /// Link speed in bits per second, if known.
     pub speed: Option<u64>,
-    /// Most bytes kept of a packet.
+    /// Snap length: the most bytes kept of a packet.
     pub snaplen: u32,
-    /// The filter that it was opened with, if that is an expression.
+    /// The filter at opening, if it is an expression.
     #[cfg_attr(feature = "serde", serde(skip))]
     pub filter: Option<String>,
-    /// Whether the port waits for its consumer, so that a slow one loses nothing.
+    /// Whether the port waits for its consumer, so that a slow consumer loses no packets.
     pub lossless: bool,
-    /// How many nanoseconds later than its timestamp a packet can be delivered, at most.
+    /// The longest delay between a packet's timestamp and its delivery, in nanoseconds.
     pub lateness: u64,
-    /// Whether the device sends each frame at its [time](crate::Frame::set_timestamp), if that is
-    /// still to come.
+    /// Whether the device sends each frame at its [time](crate::Frame::set_timestamp), if that time
+    /// is in the future.
     #[cfg_attr(feature = "serde", serde(skip))]
     pub launches: bool,
 }
 
 impl PortInfo {
-    /// What to call each of several ports: its interface, or its spec where it has none.
+    /// A unique name for each port: its interface, or its spec if it has none.
     #[must_use]
     pub fn names(ports: &[Self]) -> Vec<String> {
         let name = |port: &Self| port.interface.as_ref().unwrap_or(&port.spec).clone();
@@ -199,8 +198,7 @@ impl PortInfo {
     }
 }
 
-/// Tells names apart: those that there are several times get a number, as in `sim:2#1` and
-/// `sim:2#2`.
+/// Makes names unique: repeated names get a number, as in `sim:2#1` and `sim:2#2`.
 #[must_use]
 pub fn tell_apart(names: Vec<String>) -> Vec<String> {
     let told = names.iter().enumerate().map(|(at, name)| {

@@ -1,10 +1,10 @@
 //! Ports: one interface opened through one backend.
 //!
-//! A [`Port`] is opened from a [`Spec`], hands out one [`Rx`] per queue and class and one [`Tx`]
-//! per TX queue, and starts them together, so that no packet is taken before every queue is
-//! ready. `Rx` and `Tx` are `Send` and not `Sync`: each belongs to one thread at a time, and
-//! sharing one is a compile error instead of a data race. What several threads may use, the
-//! queue masks and the order to stop, is the port's [`Control`].
+//! [`open`](open()) turns a [`Spec`] into a [`Port`]. The port hands out one [`Rx`] per queue and
+//! class and one [`Tx`] per TX queue. It starts all of them together: it takes no packet before
+//! every queue is ready. `Rx` and `Tx` are `Send` and not `Sync`: each belongs to one thread at a
+//! time, and sharing one is a compile error instead of a data race. Threads share the port's
+//! [`Control`], which changes the queue masks and stops the port.
 //!
 //! ```text
 //!   Spec ──open──▶ Port ──rx()──▶ Rx, Rx, …   one per queue and class, each on some thread

@@ -1,6 +1,7 @@
-//! Numbers as specs have them.
+//! Numbers in specs.
 
-/// A number with an optional decimal suffix: `k`, `M`, `G` (powers of 1000) or `Ki`, `Mi`, `Gi`.
+/// Parses a number with an optional decimal suffix: `k`, `M`, `G` (powers of 1000) or `Ki`, `Mi`,
+/// `Gi`.
 pub fn parse_number(text: &str) -> Option<u64> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let scale: f64 = match &text[digits.len()..] {
@@ -23,8 +24,8 @@ pub fn parse_number(text: &str) -> Option<u64> {
     (value < 1e18).then_some(value.round() as u64)
 }
 
-/// A time with one of two units, as a number of the first: 1 to 10,000. The second is a thousand of
-/// the first.
+/// Parses a time in `unit` or in `thousand`, which is 1000 of the former. Returns 1 to 10,000 of
+/// `unit`.
 pub(super) fn parse_time(text: &str, unit: &str, thousand: &str) -> Option<u64> {
     let (digits, scale) = match text.strip_suffix(unit) {
         Some(digits) => (digits, 1),

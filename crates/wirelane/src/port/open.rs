@@ -1,4 +1,4 @@
-//! From a spec to an open port.
+//! Opens a port from a spec.
 
 use std::sync::Arc;
 
@@ -18,12 +18,13 @@ use crate::port::offload::switches::{Offloads, Switches};
 
 /// Opens the port that `spec` names.
 ///
-/// A bare interface name is `packet:`, which only looks. If the program takes all packets
-/// ([`Take::All`]) it is the best backend that works, and the port's [`PortInfo`](super::PortInfo)
-/// says which one that is and why.
+/// A bare interface name means `packet:`, which only copies packets. If the program takes all
+/// packets ([`Take::All`]), a bare name selects the best backend that works;
+/// [`PortInfo`](super::PortInfo) names it and the reasons.
 ///
 /// # Errors
-/// The spec asks for what the backend or the machine does not have; each backend says more.
+/// The spec needs something that the backend or the machine does not have. Each backend lists its
+/// errors.
 pub fn open(spec: &Spec, options: &OpenOptions) -> Result<Port> {
     if let Some((key, _)) =
         spec.offloads.pairs().next().filter(|_| !options.forwarding.heeds_offloads)
@@ -51,12 +52,12 @@ pub fn open(spec: &Spec, options: &OpenOptions) -> Result<Port> {
     Ok(port)
 }
 
-/// Frame memory for several ports that are opened with these arguments, so that they send each
-/// other's frames without a copy: what to put into [`OpenOptions::memory`] of each. `None` for
-/// those that cannot use it, and for all if fewer than two could.
+/// Allocates frame memory for ports that will be opened with these arguments, so that they send
+/// each other's frames without a copy. Put each result into the port's [`OpenOptions::memory`]. The
+/// result is `None` for ports that cannot use it, and for all ports if fewer than two can.
 ///
 /// # Errors
-/// There is not so much memory. What else is wrong shows when the ports are opened.
+/// The memory is not available. Other errors appear when the ports are opened.
 pub fn shared_memory(ports: &[(&Spec, &OpenOptions)]) -> Result<Vec<Option<MemoryShare>>> {
     let budget = Allotment::of_rest().part(ports.len());
     let needs = ports.iter().map(|(spec, options)| {
@@ -74,7 +75,7 @@ pub fn shared_memory(ports: &[(&Spec, &OpenOptions)]) -> Result<Vec<Option<Memor
     Ok(needs.into_iter().map(|bytes| bytes.map(share)).collect())
 }
 
-/// AF_XDP in the best mode that the interface can have, or else AF_PACKET.
+/// Opens AF_XDP in the best mode that the interface supports, or else AF_PACKET.
 fn best(spec: &Spec, options: &OpenOptions) -> Result<Port> {
     let attempts = if is_candidate(spec, options) {
         match XdpPort::negotiate(spec, options) {
@@ -88,11 +89,11 @@ fn best(spec: &Spec, options: &OpenOptions) -> Result<Port> {
     Ok(PacketPort::open_after(spec, options, attempts)?.into())
 }
 
-/// Whether AF_XDP is wanted, and can do what is asked for.
+/// Whether the program takes all packets and AF_XDP supports the other options.
 fn is_candidate(spec: &Spec, options: &OpenOptions) -> bool {
     let mask = &options.mask;
     let copies = options.receive && mask.enabled && mask.tx.largest().is_some();
-    // Options are of one backend; those that are given without a backend are of `packet`.
+    // Options belong to one backend; without a backend they belong to `packet`.
     options.take == Take::All && !copies && !options.wait && spec.options.is_empty()
 }
 

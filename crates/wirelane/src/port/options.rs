@@ -1,4 +1,4 @@
-//! The options of a program for a port, in addition to the port's spec.
+//! A program's options for a port, in addition to the port's spec.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,123 +24,126 @@ use crate::port::metadata::file::FileMetadata;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct OpenOptions {
-    /// Which packets to select at first; [`Control::set_mask`](super::Control::set_mask) changes it
-    /// later.
+    /// Which packets to select when the port opens. [`Control::set_mask`](super::Control::set_mask)
+    /// changes it later.
     pub mask: QueueMask,
-    /// Which of the selected packets to receive, at first; all when `None`.
-    /// [`Control::set_filter`](super::Control::set_filter) changes it later. On `xdp:` the others
-    /// go to the host.
+    /// Which of the selected packets to receive when the port opens; `None` means all.
+    /// [`Control::set_filter`](super::Control::set_filter) changes it later. On `xdp:`, rejected
+    /// packets continue to the host.
     pub filter: Option<Filter>,
     /// Open for receiving.
     pub receive: bool,
     /// Open for transmitting.
     pub transmit: bool,
-    /// Packets that the host itself sends can be selected, now or later (TX queues of the masks). A
-    /// forwarder never does, and turning this off saves the kernel a copy of every sent packet.
+    /// Allow masks to select packets that the host sends (class TX), now or later. Forwarders never
+    /// select them. Turning this off saves the kernel a copy of every sent packet.
     pub outgoing: bool,
-    /// Longest part of a packet to keep, in bytes.
+    /// Snap length: the most bytes kept of a packet.
     pub snaplen: u32,
-    /// Promiscuous mode while the port is open: receive packets not addressed to the interface.
+    /// Promiscuous mode while the port is open: receives packets not addressed to the interface.
     pub promiscuous: bool,
-    /// When the interface is removed, wait for another one of its name and go on; otherwise the
-    /// port ends with an error. `packet:` only. The kernel then offers each packet to every queue's
-    /// ring.
+    /// When the interface is removed, wait for a new interface of the same name and continue.
+    /// Otherwise the port ends with an error. `packet:` only; the kernel then offers each packet to
+    /// every queue's ring.
     pub wait: bool,
-    /// Count what the filter rejects, if that can be had: `packet:` then has a program of eBPF look
-    /// at each packet in the kernel, which takes CAP_BPF when the port is opened, and time, which
-    /// one without a filter at first that is to receive a number of [packets](Self::packets) saves.
-    /// Otherwise [`QueueStats::filtered`](crate::stats::QueueStats::filtered) is unknown with a
+    /// Count the packets that the filter rejects. On `packet:`, an eBPF program then examines each
+    /// packet in the kernel. This needs CAP_BPF when the port is opened, and costs time. A port
+    /// that opens without a filter and with a limit on [packets](Self::packets) does not load it.
+    /// When rejected packets are not counted,
+    /// [`QueueStats::filtered`](crate::stats::QueueStats::filtered) is unknown while there is a
     /// filter.
     pub count_rejected: bool,
-    /// `any` means all interfaces of the network namespace, those that come later included
-    /// ([`packet`](super::packet)). Their packets are told apart by a
-    /// [capture](crate::session::capture) only.
+    /// The name `any` means all interfaces of the network namespace, including interfaces created
+    /// later ([`packet`](super::packet)). Only a [capture](crate::session::capture) distinguishes
+    /// their packets.
     pub every_interface: bool,
-    /// The packets of a file may have several link types, each that of its interface
+    /// Accept a file whose interfaces have several link types
     /// ([`interfaces`](crate::session::interfaces)). Otherwise such a file is refused.
     pub mixed_links: bool,
-    /// All interfaces of a file are known from the start, wherever it describes them: a regular
-    /// file is read once more for this. Otherwise, and for a pipe, an interface described behind
-    /// the first packets appears when the reading reaches it.
+    /// Find all interfaces of a file when it is opened; a regular file is read once more for this.
+    /// Otherwise, and for a pipe, an interface described after the first packets appears when
+    /// reading reaches its description.
     pub all_interfaces: bool,
-    /// Bytes of receive memory per queue; the backend's choice when `None`.
+    /// Bytes of receive memory per queue; `None` leaves the size to the backend.
     pub ring_bytes: Option<usize>,
-    /// Bytes of all receive rings together. `packet:` heeds it, where `ring_bytes` says nothing
-    /// else; each ring has some MiB, and enough for pauses of the program, at least.
+    /// Bytes of all receive rings together. `packet:` uses it unless `ring_bytes` is set. Each ring
+    /// has at least some MiB, enough for pauses of the program.
     pub all_rings: Option<usize>,
-    /// The program ends after receiving this many packets, so receive memory need not hold more;
-    /// `None` when it does not know. `packet:` heeds it, where `ring_bytes` says nothing else.
+    /// The program ends after this many packets, so receive memory need not hold more. `None` if
+    /// the number is unknown. `packet:` uses it unless `ring_bytes` is set.
     pub packets: Option<u64>,
-    /// About how long a received packet may wait for others; the backend's choice when `None`. A
-    /// shorter time costs more wake-ups. Below a millisecond `packet:` hands over each packet by
-    /// itself, if the process has CAP_NET_ADMIN.
+    /// About how long a received packet may wait for others; `None` leaves it to the backend.
+    /// Shorter times cost more wake-ups. Below one millisecond, `packet:` hands over single packets
+    /// if the process has CAP_NET_ADMIN.
     pub latency: Option<Duration>,
-    /// Which CPU serves which queue. The queue's memory comes from the NUMA node of that CPU.
+    /// Which CPU serves which queue. The queue's memory is allocated on the NUMA node of that CPU.
     pub placement: Placement,
-    /// Frame memory, if the port can choose it and it is large enough. Ports of one region send
-    /// each other's frames without a copy. See [`shared_memory`](super::shared_memory).
+    /// Frame memory to use, if the port can choose its memory and this is large enough. Ports in
+    /// one region send each other's frames without a copy. See
+    /// [`shared_memory`](super::shared_memory).
     pub memory: Option<MemoryShare>,
-    /// Which packets to take away from the host. By default a program only looks, and a bare name
-    /// is `packet:`.
+    /// Which packets to take away from the host. By default a program only copies packets, and a
+    /// bare name is `packet:`.
     pub take: Take,
-    /// Also take packets that keep the host reachable: ARP, neighbour discovery, SSH, DNS and DHCP.
-    /// Otherwise they stay with the host. See the documentation of [`xdp`](super::xdp).
+    /// Also take the packets that keep the host reachable: ARP, neighbour discovery, SSH, DNS and
+    /// DHCP. Otherwise the host receives them. See [`xdp`](super::xdp).
     pub take_management: bool,
-    /// Files that other ports read and that must not be overwritten: see
+    /// Files that other ports read and that the port must not overwrite: see
     /// [`Port::inputs`](super::Port::inputs).
     pub inputs: Vec<FileId>,
     /// Metadata of the capture file that the packets come from
-    /// ([`Port::file_metadata`](super::Port::file_metadata)), to be written as well.
+    /// ([`Port::file_metadata`](super::Port::file_metadata)). A port that writes a file writes it
+    /// too.
     pub file_metadata: Option<Arc<FileMetadata>>,
-    /// Ends waiting for others, while the port opens and later: for a silent pipe, or one without a
-    /// reader.
+    /// Ends waiting for external parties, such as a silent pipe or a pipe without a reader, while
+    /// the port opens and later.
     pub halt: Halt,
     /// Options for forwarders only.
     pub forwarding: Forwarding,
 }
 
-/// How a forwarder handles frames that are not as they were on the wire.
+/// How a forwarder handles frames that differ from the frames on the wire.
 #[derive(Clone, Copy, Debug, Default)]
 #[non_exhaustive]
 pub struct Forwarding {
     /// Refuse a port that would change packets, such as by stripping VLAN tags, unless its spec
-    /// allows that (`tags=off`). When false, such a port opens with a note. Packets that the kernel
-    /// has merged into one are marked to be cut ([`Frame::offload`](crate::Frame::offload)), if the
-    /// port can tell.
+    /// allows it (`tags=off`). When false, such a port opens with a note. If the port can tell,
+    /// packets that the kernel has merged are marked for segmentation
+    /// ([`Frame::offload`](crate::Frame::offload)).
     pub intact: bool,
-    /// Which frames longer than the MTU the program accepts, to cut them later
+    /// The frames longer than the MTU that the program accepts and segments later
     /// ([`crate::segment`]). A port asks its sender for them if it can (`tap:`). Their checksums
-    /// may be partial, too: see [`Frame::offload`](crate::Frame::offload).
+    /// may be partial: see [`Frame::offload`](crate::Frame::offload).
     pub offload: SinkGso,
-    /// Keep room for such frames even if none can come yet:
-    /// [`Control::set_offload`](super::Control::set_offload) may ask for them later.
+    /// Reserve room for such frames even if `offload` accepts none.
+    /// [`Control::set_offload`](super::Control::set_offload) may request them later.
     pub prepare_offload: bool,
-    /// The program cuts long frames before it transmits them
-    /// ([`Port::tx_cutting`](super::Port::tx_cutting)). A port then leaves to its device the frames
-    /// that this can cut, and [`Port::sink`](super::Port::sink) says which.
+    /// The program segments long frames before it transmits them
+    /// ([`Port::tx_cutting`](super::Port::tx_cutting)). A port then leaves frames to its device if
+    /// the device can segment them; [`Port::sink`](super::Port::sink) describes these.
     pub cuts: bool,
-    /// The program follows the cutting and merging options of the spec
+    /// The program applies the segmentation and merging options of the spec
     /// ([`Spec::offloads`](super::Spec)). Otherwise a spec with such options is refused.
     pub heeds_offloads: bool,
 }
 
 /// Which of the selected packets a port may take away from the host. Only `xdp:` takes packets
-/// away; the other ports copy, or have no host to take from.
+/// away. Other ports copy packets, or have no host.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Take {
-    /// None: the program only looks. A bare name is `packet:`, and `xdp:` refuses to open for
-    /// receiving, so that no host is cut off by accident.
+    /// None: the program receives copies. A bare name is `packet:`, and `xdp:` refuses to open for
+    /// receiving, so that no host is disconnected by accident.
     #[default]
     Nothing,
-    /// Those that the filter accepts ([`OpenOptions::filter`] or a later one); the others go to the
-    /// host. A bare name is `packet:`.
+    /// The packets that the filter accepts ([`OpenOptions::filter`] or a later one); the others
+    /// continue to the host. A bare name is `packet:`.
     Matching,
-    /// All of them, or those that the filter accepts while there is one. A bare name is the best
+    /// All of them; while there is a filter, the packets that it accepts. A bare name is the best
     /// mode that works.
     All,
 }
 
-/// A port's part of a region of frame memory; see [`shared_memory`](super::shared_memory).
+/// A port's share of a region of frame memory; see [`shared_memory`](super::shared_memory).
 #[derive(Clone, Debug)]
 pub struct MemoryShare {
     pub(super) region: Region,
@@ -150,13 +153,12 @@ pub struct MemoryShare {
 impl OpenOptions {
     /// The longest snap length, and the default.
     pub const MAX_SNAPLEN: u32 = 262_144;
-    /// Whoever wants so few packets is better off with little than with fast.
+    /// Up to this many packets, small memory is better than fast memory.
     pub(crate) const FEW: u64 = 10_000;
 
-    /// For a program that forwards, through the same port or another one opened like this. Frames
-    /// arrive within about a millisecond, as they were on the wire or marked to be cut, which
-    /// [`Port::tx_cutting`] does. Packets that the host itself sends are left alone: they are
-    /// already on their way.
+    /// Options for forwarding through this port or another port opened the same way. Frames arrive
+    /// within about a millisecond, either as they were on the wire or marked for segmentation,
+    /// which [`Port::tx_cutting`] performs. Packets that the host sends are not selected.
     ///
     /// [`Port::tx_cutting`]: super::Port::tx_cutting
     pub fn forwarder() -> Self {
@@ -176,7 +178,7 @@ impl OpenOptions {
         }
     }
 
-    /// Why what the filter rejects is not to be counted; `None` if it is.
+    /// Why rejected packets are not counted; `None` if they are.
     pub(super) fn uncounted(&self) -> Option<&'static str> {
         match (self.count_rejected, self.packets) {
             (false, _) => Some("the program does not ask for it"),
@@ -193,8 +195,7 @@ impl OpenOptions {
     }
 }
 
-/// Setters by value, named as the fields that they set. What is optional takes the value as well as
-/// an `Option` of it.
+/// Setters by value, named like the fields. Optional fields take a value or an `Option`.
 macro_rules! setters {
     ($type:ident: $($field:ident: $value:ty),+ $(,)?) => {
         impl $type {
@@ -247,7 +248,7 @@ setters!(Forwarding:
 );
 
 impl Default for OpenOptions {
-    /// To receive copies of everything.
+    /// Receives copies of all packets.
     fn default() -> Self {
         Self {
             mask: QueueMask::ALL,

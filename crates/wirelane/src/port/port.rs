@@ -21,9 +21,9 @@ use crate::segment::Segmenter;
 
 /// One interface opened through one backend.
 ///
-/// Dropping a port stops it: its receiving ends deliver what is in the rings, then
-/// [`Readiness::End`](super::Readiness::End) follows. Frames in use stay valid, also those that its
-/// transmitting ends have taken. Whether these ends can still send depends on the interface.
+/// Dropping a port stops it: its receiving ends deliver the packets in the rings, then
+/// [`Readiness::End`](super::Readiness::End) follows. Frames in use stay valid, as do frames that
+/// its transmitting ends have taken. Whether these ends can still send depends on the interface.
 pub struct Port {
     pub(super) info: PortInfo,
     pub(super) rx: Vec<Rx>,
@@ -36,13 +36,13 @@ pub struct Port {
     pub(super) inputs: Vec<FileId>,
     pub(super) file_metadata: Option<Arc<FileMetadata>>,
     pub(super) switches: Arc<Switches>,
-    /// Reads again how its TX queues are reached, where that may change.
+    /// Reads the steering of the TX queues again, if it may change.
     pub(super) steering: Option<Arc<Steering>>,
     has_started: Arc<AtomicBool>,
     handed_out: HandedOut,
 }
 
-/// Which ends were handed out.
+/// Which ends have been handed out.
 #[derive(Default)]
 struct HandedOut {
     rx: bool,
@@ -70,7 +70,7 @@ impl Port {
         }
     }
 
-    /// What it turned out to be.
+    /// Negotiated mode, queues and notes.
     pub fn info(&self) -> &PortInfo {
         &self.info
     }
@@ -78,7 +78,7 @@ impl Port {
     /// Hands out the receiving ends: one per queue and class. A port that only sends has none.
     ///
     /// # Errors
-    /// They were handed out before.
+    /// They were already handed out.
     pub fn rx(&mut self) -> Result<Vec<Rx>> {
         if std::mem::replace(&mut self.handed_out.rx, true) {
             return Err(self.misused("its receiving ends were handed out before"));
@@ -91,7 +91,7 @@ impl Port {
     /// Hands out the transmitting ends, one per TX queue.
     ///
     /// # Errors
-    /// They were handed out before, or the port has none: see [`Port::transmits`].
+    /// They were already handed out, or the port has none: see [`Port::transmits`].
     pub fn tx(&mut self) -> Result<Vec<Tx>> {
         if std::mem::replace(&mut self.handed_out.tx, true) {
             return Err(self.misused("its transmitting ends were handed out before"));
@@ -103,7 +103,8 @@ impl Port {
         Ok(std::mem::take(&mut self.tx))
     }
 
-    /// As [`Port::tx`], or [`Port::tx_cutting`] if it `cuts`, but empty if it has none to hand out.
+    /// As [`Port::tx`], or [`Port::tx_cutting`] if `cuts`, but empty if the port has none to hand
+    /// out.
     ///
     /// # Errors
     /// As [`Port::tx_cutting`].
@@ -115,8 +116,8 @@ impl Port {
         }
     }
 
-    /// Whether it has transmitting ends that were not handed out. It has some if it was opened with
-    /// [`OpenOptions::transmit`](super::OpenOptions::transmit).
+    /// Whether the port has transmitting ends that have not been handed out. It has some if it was
+    /// opened with [`OpenOptions::transmit`](super::OpenOptions::transmit).
     pub fn transmits(&self) -> bool {
         !self.tx.is_empty()
     }
@@ -125,16 +126,16 @@ impl Port {
         Error::usage(format!("port '{}'", self.info.spec), cause)
     }
 
-    /// Hands out the transmitting ends, each behind a segmenter. It cuts frames that are marked for
-    /// it ([`Frame::offload`](crate::Frame::offload)), and frames too long for the port of a
-    /// protocol in [`Port::switches`]. [`Tx::segments`] counts what it cut.
+    /// Hands out the transmitting ends, each behind a segmenter. It segments frames that are marked
+    /// for it ([`Frame::offload`](crate::Frame::offload)), and frames that are too long for the
+    /// port and of a protocol in [`Port::switches`]. [`Tx::segments`] counts its work.
     ///
     /// # Errors
     /// As [`Port::tx`].
     pub fn tx_cutting(&mut self) -> Result<Vec<Tx>> {
         let (sink, switches) = (self.sink, Arc::clone(&self.switches));
         let cut = |tx: Tx| {
-            // Nobody outside can guess the time to the nanosecond.
+            // Outsiders cannot guess the time to the nanosecond.
             let secret = clock::realtime_ns() ^ u64::from(std::process::id()) << 32;
             let segmenter = Segmenter::new(sink).with_fragment_secret(secret);
             gso::tx(tx, segmenter, Arc::clone(&switches))
@@ -142,82 +143,82 @@ impl Port {
         Ok(self.tx()?.into_iter().map(cut).collect())
     }
 
-    /// What is cut and merged at this port, at first as its spec says. [`Port::tx_cutting`] follows
-    /// changes while it runs.
+    /// Which protocols this port segments and merges; initially as in its spec.
+    /// [`Port::tx_cutting`] follows changes while it runs.
     pub fn switches(&self) -> &Arc<Switches> {
         &self.switches
     }
 
-    /// Replaces the switches, before [`Port::tx_cutting`].
+    /// Replaces the switches. Call it before [`Port::tx_cutting`].
     pub fn set_switches(&mut self, switches: Arc<Switches>) {
         self.switches = switches;
     }
 
-    /// Wraps each receiving end that was not handed out, as [`Rx::wrap`] does.
+    /// Wraps each receiving end that has not been handed out, as [`Rx::wrap`] does.
     pub fn map_rx(&mut self, wrap: impl FnMut(Rx) -> Rx) {
         self.rx = std::mem::take(&mut self.rx).into_iter().map(wrap).collect();
     }
 
-    /// Wraps each transmitting end that was not handed out, as [`Tx::wrap`] does.
+    /// Wraps each transmitting end that has not been handed out, as [`Tx::wrap`] does.
     pub fn map_tx(&mut self, wrap: impl FnMut(Tx) -> Tx) {
         self.tx = std::mem::take(&mut self.tx).into_iter().map(wrap).collect();
     }
 
-    /// Lets packets in: the start barrier. Call it when every thread is ready. Until then, nothing
-    /// is received, and after ten seconds [`Rx::readiness`] says so.
+    /// Starts accepting packets: the start barrier. Call it when every thread is ready. Before
+    /// that, nothing is received, and after ten seconds [`Rx::readiness`] returns an error.
     ///
     /// # Errors
-    /// The interface went away or refuses.
+    /// The interface was removed or refuses.
     pub fn start(&mut self) -> Result<()> {
         self.has_started.store(true, Ordering::Release);
         self.driver.start()
     }
 
-    /// Masks and stop, for any thread.
+    /// Changes masks and filter and stops the port, from any thread.
     pub fn control(&self) -> Arc<dyn Control> {
         Arc::clone(&self.driver) as Arc<dyn Control>
     }
 
-    /// Counts its frames, from any thread.
+    /// Counts the port's frames, from any thread.
     pub fn accounting(&self) -> Accounting {
         self.accounting.clone()
     }
 
-    /// Where the frames are now.
+    /// The frames by place, now.
     pub fn frames(&self) -> FrameCounts {
         self.accounting.frames()
     }
 
-    /// Whether packets may come until it is stopped. A source with a fixed number of packets ends
-    /// by itself.
+    /// Whether packets may arrive until the port is stopped. A source with a fixed number of
+    /// packets ends by itself.
     pub fn is_endless(&self) -> bool {
         self.is_endless
     }
 
-    /// What its transmitting ends can take.
+    /// The frames that the transmitting ends accept.
     pub fn sink(&self) -> Sink {
         self.sink
     }
 
-    /// Whether received frames may have to be cut ([`Frame::offload`](crate::Frame::offload)) even
-    /// without [`Forwarding::offload`](super::Forwarding::offload).
+    /// Whether received frames may need segmentation ([`Frame::offload`](crate::Frame::offload))
+    /// even without [`Forwarding::offload`](super::Forwarding::offload).
     pub fn leaves_cutting(&self) -> bool {
         self.leaves_cutting
     }
 
-    /// Diagnostics since opening; complete once every receiving end has ended.
+    /// Diagnostics since opening; complete after every receiving end has ended.
     pub fn diagnostics(&self) -> Vec<String> {
         self.driver.diagnostics()
     }
 
     /// Metadata of the capture file that it reads, for
-    /// [`OpenOptions::file_metadata`](super::OpenOptions::file_metadata) of a port that writes the
-    /// packets; `None` if it is no file.
+    /// [`OpenOptions::file_metadata`](super::OpenOptions::file_metadata) of the port that writes
+    /// the packets. `None` if it does not read a file.
     pub fn file_metadata(&self) -> Option<&Arc<FileMetadata>> {
         self.file_metadata.as_ref()
     }
 
-    /// The files that it reads. They must not be written meanwhile.
+    /// The files that the port reads. They must not be written while it is open.
     pub fn inputs(&self) -> Vec<FileId> {
         self.inputs.clone()
     }
@@ -225,7 +226,7 @@ impl Port {
 
 impl Drop for Port {
     fn drop(&mut self) {
-        // Ends that are still out keep their sockets; nothing more comes in through them.
+        // Ends that are still in use keep their sockets but receive no new packets.
         self.driver.release();
     }
 }

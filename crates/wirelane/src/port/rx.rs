@@ -16,19 +16,19 @@ use crate::port::metadata::discovered::DiscoveredInterfaces;
 use crate::port::metadata::interfaces::InterfaceTable;
 use crate::stats::RxCounters;
 
-/// When to ask an [`Rx`] again.
+/// When to call an [`Rx`] again.
 ///
-/// A loop that has nothing else to do asks again at once after [`Readiness::Now`] and
-/// [`Readiness::Soon`]. An event loop does so after `Now` only, and waits for the descriptor of
-/// `Soon` as for that of [`Readiness::Descriptor`].
+/// A busy loop calls again at once after [`Readiness::Now`] and [`Readiness::Soon`]. An event loop
+/// does so only after `Now`; after `Soon` it waits for the descriptor, as after
+/// [`Readiness::Descriptor`].
 #[derive(Clone, Copy, Debug)]
 pub enum Readiness<'a> {
-    /// Now.
+    /// At once.
     Now,
-    /// When this descriptor becomes readable or the time has passed, whichever comes first. A
-    /// sleeping thread may wake up too late for the next burst: busy-poll if the CPU is yours.
+    /// When this descriptor becomes readable or the time has passed, whichever is first. A sleeping
+    /// thread may wake up too late for the next burst: busy-poll if the CPU is yours.
     Soon(BorrowedFd<'a>, Duration),
-    /// When this descriptor becomes readable, or after the time, whichever comes first.
+    /// When this descriptor becomes readable or the time has passed, whichever is first.
     Descriptor(BorrowedFd<'a>, Duration),
     /// After this time.
     After(Duration),
@@ -36,20 +36,20 @@ pub enum Readiness<'a> {
     End,
 }
 
-/// What a backend implements for receiving.
+/// The receiver of a backend.
 pub trait Receive: Send {
-    /// Adds received frames to `batch` while it has room; returns how many. 0 if none is ready.
+    /// Adds received frames to `batch` while it has room; returns their number, 0 if none is ready.
     fn receive(&mut self, batch: &mut Batch) -> usize;
 
-    /// When to ask again after a call that returned nothing. Also the place for a backend's
-    /// housekeeping such as reading the kernel's counters.
+    /// When to call again after [`Receive::receive`] returned 0. Backends also do their
+    /// housekeeping here, such as reading the kernel's counters.
     ///
     /// # Errors
-    /// The interface went away or the system refuses; frames received before stay valid. The error
-    /// is returned once: the next answer is [`Readiness::End`].
+    /// The interface was removed or the system refuses. Frames received before stay valid. The
+    /// error is returned once: the next answer is [`Readiness::End`].
     fn readiness(&mut self) -> Result<Readiness<'_>>;
 
-    /// No frame older than this (nanoseconds since the Unix epoch) will be received any more.
+    /// A time in nanoseconds since the Unix epoch. No older frame will be received.
     fn watermark(&self) -> u64;
 
     /// See [`Rx::empty_at`].
@@ -67,20 +67,20 @@ pub trait Receive: Send {
 struct BeforeStart {
     port: Arc<str>,
     has_started: Arc<AtomicBool>,
-    /// Since when it is asked, in nanoseconds.
+    /// Time of the first call, in nanoseconds.
     since: Option<u64>,
     /// The error was returned.
     is_told: bool,
 }
 
-/// A program that asks for packets for this time has forgotten to start the port.
+/// After this long without a start, the program has probably forgotten it; in nanoseconds.
 const FORGOTTEN: u64 = 10_000_000_000;
 
 impl BeforeStart {
     /// `false` once the port has started.
     ///
     /// # Errors
-    /// It should have started long ago.
+    /// The port should have started long ago.
     fn check(&mut self, now: u64) -> Result<bool> {
         if self.has_started.load(Ordering::Acquire) {
             return Ok(false);
@@ -94,13 +94,13 @@ impl BeforeStart {
     }
 }
 
-/// The receiving end of one queue and class, or, of a capture file, of several of them.
+/// The receiving end of one queue and class, or of several, such as in a capture file.
 pub struct Rx {
     inner: Box<dyn Receive>,
     counters: Arc<RxCounters>,
     table: Option<Arc<InterfaceTable>>,
     discovered: Option<Arc<DiscoveredInterfaces>>,
-    /// Until its port has started.
+    /// Present until the port has started.
     before_start: Option<BeforeStart>,
     not_sync: PhantomData<Cell<()>>,
 }
@@ -118,26 +118,26 @@ impl Rx {
         }
     }
 
-    /// Declares that its packets come from interfaces that are found while it runs. The receiver
-    /// counts those.
+    /// Declares that its packets come from interfaces that are discovered at run time. The receiver
+    /// counts their packets.
     pub(crate) fn with_discovered(mut self, discovered: &Arc<DiscoveredInterfaces>) -> Self {
         self.discovered = Some(Arc::clone(discovered));
         self
     }
 
-    /// The interfaces of its packets, if they are found while it runs. The queue number of a frame
-    /// is the number of its interface then.
+    /// The interfaces of its packets, if they are discovered at run time. The queue number of a
+    /// frame is then the number of its interface.
     pub(crate) fn discovered(&self) -> Option<&Arc<DiscoveredInterfaces>> {
         self.discovered.as_ref()
     }
 
-    /// Declares that its packets come from several queues, which are also counted one by one.
+    /// Declares that its packets come from several queues, which are also counted separately.
     pub(crate) fn with_interface_table(mut self, table: Option<Arc<InterfaceTable>>) -> Self {
         self.table = table;
         self
     }
 
-    /// Adds received frames to `batch` while it has room; returns how many. Never blocks.
+    /// Adds received frames to `batch` while it has room; returns their number. Never blocks.
     #[inline]
     pub fn receive(&mut self, batch: &mut Batch) -> usize {
         let n = self.inner.receive(batch);
@@ -153,10 +153,10 @@ impl Rx {
         n
     }
 
-    /// When to ask again after a call that returned nothing.
+    /// When to call again after [`Rx::receive`] returned 0.
     ///
     /// # Errors
-    /// As [`Receive::readiness`]; or the port was not started for ten seconds.
+    /// The errors of [`Receive::readiness`], or the port was not started for ten seconds.
     pub fn readiness(&mut self) -> Result<Readiness<'_>> {
         if let Some(before) = &mut self.before_start {
             if before.is_told {
@@ -169,31 +169,31 @@ impl Rx {
         self.inner.readiness()
     }
 
-    /// Declares which port it is of, and where that says that it has started.
+    /// Sets the port's name and its flag for having started.
     pub(super) fn of_port(mut self, port: &Arc<str>, has_started: &Arc<AtomicBool>) -> Self {
         let (port, has_started) = (Arc::clone(port), Arc::clone(has_started));
         self.before_start = Some(BeforeStart { port, has_started, since: None, is_told: false });
         self
     }
 
-    /// No frame older than this (nanoseconds since the Unix epoch) will come any more.
+    /// A time in nanoseconds since the Unix epoch. No older frame will be received.
     pub fn watermark(&self) -> u64 {
         self.inner.watermark()
     }
 
-    /// At this time (nanoseconds since the Unix epoch) no frame was on its way here: those to come
-    /// were queued after it. Their timestamps may be a little older, because a CPU takes the time
-    /// of a packet before it queues it, for which [`Rx::watermark`] allows.
+    /// A time (nanoseconds since the Unix epoch) at which no frame was queued: every frame received
+    /// later was queued after it. Its timestamp may be a little older, because a CPU timestamps a
+    /// packet before it queues it; [`Rx::watermark`] allows for this.
     pub fn empty_at(&self) -> u64 {
         self.inner.empty_at()
     }
 
-    /// Bytes that the kernel has for packets before they are received, if it is known.
+    /// Bytes that the kernel reserves for packets before they are received, if known.
     pub fn ring_bytes(&self) -> Option<usize> {
         self.inner.ring_bytes()
     }
 
-    /// The queue's number; `None` for packets that are tied to no queue ([`Class::Other`]).
+    /// The queue's number; `None` for packets without a queue ([`Class::Other`]).
     pub fn queue(&self) -> Option<u16> {
         self.counters.queue()
     }
@@ -208,20 +208,19 @@ impl Rx {
         &self.counters
     }
 
-    /// Counts packets received here that found no room in a TX queue, as `tx_full`. A program that
-    /// forwards by hand calls this for the packets that it drops;
-    /// [`Forwarder`](crate::pipeline::Forwarder) does so itself.
+    /// Counts packets received here that found no room in a TX queue, as `tx_full`. Programs that
+    /// forward without a [`Forwarder`](crate::pipeline::Forwarder) call this for the packets that
+    /// they drop.
     pub fn count_unforwarded(&mut self, packets: u64) {
         self.counters.tx_full.add(packets);
     }
 
-    /// The queues of its packets, if one stream carries several.
+    /// The queues of its packets, if the stream carries several.
     pub(crate) fn interface_table(&self) -> Option<&Arc<InterfaceTable>> {
         self.table.as_ref()
     }
 
-    /// Puts a wrapper around the backend's receiver. A wrapper counts its drops for the end as a
-    /// whole.
+    /// Wraps the backend's receiver. A wrapper counts its drops for the end as a whole.
     pub fn wrap<R: Receive + 'static>(
         self,
         wrapper: impl FnOnce(Box<dyn Receive>, Arc<RxCounters>) -> R,

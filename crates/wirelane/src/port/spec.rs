@@ -1,12 +1,12 @@
-//! What a user writes to name a port: `[backend:]NAME[@QUEUES][?key=value[&key=value…]]`.
+//! The user's name for a port: `[backend:]NAME[@QUEUES][?key=value[&key=value…]]`.
 //!
 //! ```text
 //! eth0     xdp:eth0@0-3?mode=zerocopy     packet:eth0@1,3     sim:4?rate=max&size=imix
 //! ```
 //!
-//! The keys `gso`, `gro` and `gso_max` are of every port ([`Offloads`]); the others are of its
-//! backend. In `file:` the name is a path: everything up to the first `?`, `@` included, and bytes
-//! that are no UTF-8.
+//! Every port has the keys `gso`, `gro` and `gso_max` ([`Offloads`]); the others depend on the
+//! backend. In `file:` the name is a path: everything before the first `?`, including `@` and bytes
+//! that are not UTF-8.
 
 use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
@@ -42,7 +42,7 @@ impl Backend {
     /// All of them.
     pub const ALL: [Self; 5] = [Self::Sim, Self::File, Self::Packet, Self::Xdp, Self::Tap];
 
-    /// The word in front of the colon.
+    /// The word before the colon.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Sim => "sim",
@@ -54,7 +54,7 @@ impl Backend {
     }
 }
 
-/// A port as the user named it; parsed, not yet checked against the machine.
+/// A port as the user named it: parsed, before any check against the machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Spec {
     /// The backend, or `None` for a bare interface name: see [`open`](super::open).
@@ -62,21 +62,21 @@ pub struct Spec {
     /// Interface name, number of queues (`sim`) or path (`file`). Only a path may be other than
     /// UTF-8.
     pub name: OsString,
-    /// The queues asked for; all of them when `None`.
+    /// The requested queues; `None` means all.
     pub queues: Option<QueueSet>,
     /// Backend options, in the order written.
     pub options: Vec<(String, String)>,
-    /// What is to be cut and merged at this port.
+    /// Segmentation and merging at this port.
     pub offloads: Offloads,
 }
 
 impl Spec {
-    /// The name of what is no file.
+    /// The name as text; empty for a path that is not UTF-8.
     pub fn name_text(&self) -> &str {
         self.name.to_str().unwrap_or_default()
     }
 
-    /// Hands out the options one by one; see [`Options`].
+    /// Reads the options one by one; see [`Options`].
     pub fn options(&self) -> Options<'_> {
         Options { spec: self, known: Vec::new() }
     }
@@ -96,7 +96,7 @@ impl FromStr for Spec {
 impl TryFrom<&OsStr> for Spec {
     type Error = Error;
 
-    /// As from text, which it has to be but for a path.
+    /// Parses as from text. Only a path may be other than UTF-8.
     fn try_from(text: &OsStr) -> Result<Self> {
         let bad = |cause: String| {
             Error::usage(format!("port '{}'", text.display()), cause)
@@ -162,7 +162,7 @@ impl TryFrom<&OsStr> for Spec {
     }
 }
 
-/// The parts before and behind the first `separator`, which is ASCII.
+/// The parts before and after the first `separator`, which must be ASCII.
 fn split_once(text: &OsStr, separator: u8) -> Option<(&OsStr, &OsStr)> {
     let bytes = text.as_bytes();
     let at = bytes.iter().position(|byte| *byte == separator)?;
@@ -193,20 +193,21 @@ impl fmt::Display for Spec {
     }
 }
 
-/// Reads a spec's options and remembers which keys exist, so that unknown ones can be refused.
+/// Reads a spec's options and remembers the known keys, so that unknown ones are refused.
 pub struct Options<'a> {
     spec: &'a Spec,
     known: Vec<&'static str>,
 }
 
 impl<'a> Options<'a> {
-    /// The text of `key`, if it was given.
+    /// The text of `key`, if present.
     pub fn text(&mut self, key: &'static str) -> Option<&'a str> {
         self.known.push(key);
         self.spec.options.iter().find(|(k, _)| k == key).map(|(_, value)| value.as_str())
     }
 
-    /// The value of `key` as `parse` reads it, or `default`. `shape` says what is accepted.
+    /// The value of `key` as `parse` reads it, or `default`. `shape` describes accepted values in
+    /// errors.
     ///
     /// # Errors
     /// `parse` does not accept the text.
@@ -223,10 +224,10 @@ impl<'a> Options<'a> {
         })
     }
 
-    /// Refuses every option that was not asked for.
+    /// Refuses every option that was not read.
     ///
     /// # Errors
-    /// Names the first unknown key and lists those that exist.
+    /// A usage error that names the first unknown key and lists the known keys.
     pub fn finish(self) -> Result<()> {
         let unknown = self.spec.options.iter().find(|(key, _)| !self.known.contains(&key.as_str()));
         let Some((key, _)) = unknown else { return Ok(()) };

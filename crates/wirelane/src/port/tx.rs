@@ -11,51 +11,50 @@ use crate::port::steering::xps_binding::XpsBinding;
 use crate::segment::SegmentCounters;
 use crate::stats::TxCounters;
 
-/// What a backend implements for transmitting.
+/// The transmitter of a backend.
 pub trait Transmit: Send {
-    /// Takes frames from the front of `batch`; returns how many. Frames that do not fit stay.
-    /// Frames of another port's memory are copied.
+    /// Takes frames from the front of `batch`; returns their number. Frames that do not fit remain.
+    /// Frames in another port's memory are copied.
     fn transmit(&mut self, batch: &mut Batch) -> usize;
 
-    /// Lets `write` put packets straight into TX memory, behind everything taken before. Each call
-    /// writes one packet and returns its length, or `None` to end; a lack of room ends it too.
-    /// Returns the number of packets, or `None` if the port has no such memory. Their checksums
-    /// must be complete.
+    /// Lets `write` write packets directly into TX memory, after all frames taken before. Each call
+    /// writes one packet and returns its length, or `None` to stop. A lack of room also stops it.
+    /// Returns the number of packets, or `None` if the port has no such memory. The packets must
+    /// have complete checksums.
     fn place(&mut self, write: &mut dyn FnMut(&mut [u8]) -> Option<usize>) -> Option<usize> {
         let _ = write;
         None
     }
 
-    /// Adds up to `n` empty frames of the port's own memory to `batch`; they can be transmitted
-    /// without a copy. Returns how many.
+    /// Adds up to `n` empty frames of the port's memory to `batch`; they can be transmitted without
+    /// a copy. Returns their number.
     fn allocate(&mut self, batch: &mut Batch, n: usize) -> usize;
 
-    /// Adds transmitted frames to `batch` while it has room, each stamped with the time at which it
-    /// left; returns how many. Only a port opened with timestamps keeps them.
+    /// Adds transmitted frames to `batch` while it has room, each stamped with its transmission
+    /// time; returns their number. Only a port opened with timestamps keeps them.
     fn sent(&mut self, batch: &mut Batch) -> usize {
         let _ = batch;
         0
     }
 
-    /// Frames leave by the end's queue only if they are sent from one of the CPUs of `place`:
-    /// counts the others as [`TxCounters::strayed`]. The calling thread, if it is the one that
-    /// sends, goes back to its own before it sends from elsewhere. Follows what becomes new about
-    /// the place.
+    /// Sets the CPUs whose frames use this end's queue. Frames sent from other CPUs are counted as
+    /// [`TxCounters::strayed`]. If `place` has a CPU for the calling thread, the thread returns to
+    /// it before it sends from elsewhere. Later changes of `place` are followed.
     fn bind(&mut self, place: XpsBinding) {
         let _ = place;
     }
 
-    /// Makes sure that what was taken is on its way, and reclaims what has been transmitted.
+    /// Starts transmission of all frames taken, and reclaims transmitted frames.
     ///
     /// # Errors
-    /// The interface went away or the system refuses.
+    /// The interface was removed or the system refuses.
     fn flush(&mut self) -> Result<()>;
 
-    /// Frames taken and not yet transmitted. Dropping the [`Tx`] flushes a few times and counts the
+    /// Frames taken and not transmitted yet. Dropping the [`Tx`] flushes for 200 ms and counts the
     /// rest as errors.
     fn pending(&self) -> usize;
 
-    /// Waits until there is room again, at most `timeout`.
+    /// Waits at most `timeout` until there is room.
     ///
     /// # Errors
     /// As [`Transmit::flush`].
@@ -64,19 +63,19 @@ pub trait Transmit: Send {
 
 /// The transmitting end of one queue.
 ///
-/// It completes partial checksums before it passes frames on, unless the backend takes them as they
-/// are. A frame that it cannot complete is an error, counted as `unfinished`.
+/// It completes partial checksums before it passes frames on, unless the backend accepts partial
+/// checksums. A frame that it cannot complete is counted as an error and as `unfinished`.
 ///
-/// Dropping it sends what it has taken for a fifth of a second, as [`Tx::drain`] does, and counts
-/// the rest as errors: every frame taken is counted as sent or as an error.
+/// Dropping it sends the frames taken for up to 200 ms, as [`Tx::drain`] does, and counts the rest
+/// as errors. So every frame taken is counted as sent or as an error.
 pub struct Tx {
     pub(super) inner: Box<dyn Transmit>,
     pub(super) counters: Arc<TxCounters>,
-    /// What a segmenter before it cut.
+    /// The work of a segmenter in front of the backend.
     segments: Option<Arc<SegmentCounters>>,
-    /// The backend takes only finished frames.
+    /// The backend accepts only frames with complete checksums.
     finishes: bool,
-    /// Frames taken and not sent that are counted as errors already.
+    /// Frames taken and not sent that are already counted as errors.
     pub(super) lost: usize,
     not_sync: PhantomData<Cell<()>>,
 }
@@ -94,7 +93,7 @@ impl Tx {
         }
     }
 
-    /// Declares whether the backend, or the wrapper around it, takes and finishes frames with
+    /// Declares whether the backend, or the wrapper around it, accepts and completes frames with
     /// pending offloads ([`Frame::offload`](crate::Frame::offload)).
     #[must_use]
     pub fn takes_offloads(mut self, takes: bool) -> Self {
@@ -102,15 +101,15 @@ impl Tx {
         self
     }
 
-    /// Says what the wrapper around the backend cuts.
+    /// Sets the counters of the segmenter around the backend.
     #[must_use]
     pub(super) fn with_segments(mut self, segments: Arc<SegmentCounters>) -> Self {
         self.segments = Some(segments);
         self
     }
 
-    /// Takes frames from the front of `batch`; returns how many. Frames that do not fit stay. Never
-    /// blocks.
+    /// Takes frames from the front of `batch`; returns their number. Frames that do not fit remain.
+    /// Never blocks.
     #[inline]
     pub fn transmit(&mut self, batch: &mut Batch) -> usize {
         let refused = if self.finishes { self.finish(batch) } else { 0 };
@@ -133,35 +132,35 @@ impl Tx {
         refused
     }
 
-    /// Lets `write` put packets straight into TX memory, as [`Transmit::place`] says: for programs
-    /// that make packets. `None` if the port has no such memory; then [`Tx::allocate`] has frames.
+    /// Lets `write` write packets directly into TX memory: see [`Transmit::place`]. For programs
+    /// that create packets. `None` if the port has no such memory; use [`Tx::allocate`] then.
     #[inline]
     pub fn place(&mut self, write: &mut dyn FnMut(&mut [u8]) -> Option<usize>) -> Option<usize> {
         self.inner.place(write)
     }
 
-    /// Adds up to `n` empty frames of the port's own memory to `batch`; returns how many.
+    /// Adds up to `n` empty frames of the port's memory to `batch`; returns their number.
     #[inline]
     pub fn allocate(&mut self, batch: &mut Batch, n: usize) -> usize {
         self.inner.allocate(batch, n)
     }
 
-    /// Adds transmitted frames to `batch` while it has room; returns how many. The
-    /// [`timestamp`](crate::Frame::timestamp) of each is the time at which it left. Only ports such
-    /// as `xdp:eth0?tx_timestamps=on` keep them; frames not taken in time return to their pools.
+    /// Adds transmitted frames to `batch` while it has room; returns their number. The
+    /// [`timestamp`](crate::Frame::timestamp) of each is its transmission time. Only ports such as
+    /// `xdp:eth0?tx_timestamps=on` keep them. Frames not taken in time return to their pools.
     #[inline]
     pub fn sent(&mut self, batch: &mut Batch) -> usize {
         self.inner.sent(batch)
     }
 
     /// Sets the CPUs whose frames leave by its queue ([`XpsBindings`](super::XpsBindings)). Frames
-    /// that are sent from another CPU are counted as [`TxCounters::strayed`]. If one of the CPUs is
-    /// the calling thread's own, it goes back there first, whoever has moved it.
+    /// sent from another CPU are counted as [`TxCounters::strayed`]. If the binding has a CPU for
+    /// the calling thread, the thread returns to that CPU before it sends.
     pub fn bind(&mut self, binding: XpsBinding) {
         self.inner.bind(binding);
     }
 
-    /// Makes sure that what was taken is on its way, and reclaims what has been transmitted.
+    /// Starts transmission of all frames taken, and reclaims transmitted frames.
     ///
     /// # Errors
     /// As [`Transmit::flush`].
@@ -169,13 +168,13 @@ impl Tx {
         self.inner.flush()
     }
 
-    /// Frames taken and not yet transmitted.
+    /// Frames taken and not transmitted yet.
     #[inline]
     pub fn pending(&self) -> usize {
         self.inner.pending()
     }
 
-    /// Waits until there is room again, at most `timeout`.
+    /// Waits at most `timeout` until there is room.
     ///
     /// # Errors
     /// As [`Transmit::wait`].
@@ -193,12 +192,12 @@ impl Tx {
         &self.counters
     }
 
-    /// What the segmenter of [`Port::tx_cutting`](super::Port::tx_cutting) cut, if there is one.
+    /// The work of the segmenter of [`Port::tx_cutting`](super::Port::tx_cutting), if there is one.
     pub fn segments(&self) -> Option<&Arc<SegmentCounters>> {
         self.segments.as_ref()
     }
 
-    /// Puts a wrapper around the backend's transmitter.
+    /// Wraps the backend's transmitter.
     pub fn wrap<T: Transmit + 'static>(
         mut self,
         wrapper: impl FnOnce(Box<dyn Transmit>, Arc<TxCounters>) -> T,
@@ -209,7 +208,7 @@ impl Tx {
     }
 }
 
-/// The placeholder of a transmitter that was taken out.
+/// Placeholder for a transmitter that was taken out.
 struct Vacant;
 
 impl Transmit for Vacant {

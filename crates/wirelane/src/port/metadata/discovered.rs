@@ -1,6 +1,6 @@
 //! The interface table of a port that discovers its interfaces while it runs: `any`.
 //!
-//! All interfaces share the port's rings. So the losses of a ring cannot be counted by interface,
+//! All interfaces share the port's rings. So the losses of a ring cannot be counted per interface,
 //! and are counted for all of them together.
 
 use std::sync::{Arc, Mutex};
@@ -16,18 +16,18 @@ use crate::sync::lock;
 pub(crate) struct DiscoveredInterfaces {
     entries: Mutex<Vec<InterfaceEntry>>,
     losses: Arc<RxCounters>,
-    /// Of each ring. Whoever holds the lock owns the losses.
+    /// The counters of each ring. This lock also protects `losses`.
     rings: Mutex<Vec<Arc<RxCounters>>>,
 }
 
 impl DiscoveredInterfaces {
-    /// None yet. `port` is what to call all of them together.
+    /// An empty table. `port` is the name for all interfaces together.
     pub(crate) fn new(port: &str) -> Self {
         let losses = Arc::new(RxCounters::of_rings(port.into()));
         Self { entries: Mutex::default(), losses, rings: Mutex::default() }
     }
 
-    /// Counts the losses of this ring, too.
+    /// Includes the losses of this ring.
     pub(crate) fn add_ring(&self, counters: &Arc<RxCounters>) {
         lock(&self.rings).push(Arc::clone(counters));
     }
@@ -58,7 +58,7 @@ impl DiscoveredInterfaces {
         entries.get(number).map(|entry| (entry.source.clone(), Arc::clone(&entry.counters)))
     }
 
-    /// What the rings lost and rejected, brought up to date.
+    /// Packets that the rings have lost and rejected, up to date.
     pub(crate) fn losses(&self) -> &Arc<RxCounters> {
         let rings = lock(&self.rings);
         let sum = |of: fn(&RxCounters) -> u64| rings.iter().map(|ring| of(ring)).sum();
@@ -68,17 +68,17 @@ impl DiscoveredInterfaces {
         &self.losses
     }
 
-    /// The losses, and those of every interface found so far.
+    /// The losses, and the counters of every interface found so far.
     pub(crate) fn counters(&self) -> Vec<Arc<RxCounters>> {
         let losses = Arc::clone(self.losses());
         let entries = lock(&self.entries);
         [losses].into_iter().chain(entries.iter().map(|one| Arc::clone(&one.counters))).collect()
     }
 
-    /// The kernel rejects packets from now on, and does not count them. True the first time.
+    /// Records that the kernel rejects packets and does not count them. True the first time.
     pub(crate) fn filters_unseen(&self) -> bool {
         let is_new = self.losses.filtered_unseen.value() == 0;
-        // Before those that there are: one that comes meanwhile has it from here.
+        // Set before the loop: an interface added during the loop copies it from here.
         self.losses.filtered_unseen.set(1);
         lock(&self.entries).iter().for_each(|entry| entry.counters.filtered_unseen.set(1));
         is_new

@@ -1,5 +1,5 @@
-//! Metadata of a capture file, apart from its packets: names, secrets and other blocks. They go to
-//! the writer of another file that takes the packets.
+//! Metadata of a capture file, apart from its packets: names, secrets and other blocks. They are
+//! passed to the writer of the file that receives the packets.
 //!
 //! ```text
 //!   cursor of the file ─┬▶ frames ─▶ … ─▶ writer
@@ -7,6 +7,7 @@
 //! ```
 //!
 //! The reader queues a block before it delivers the packets that follow the block. So in the other
+//! file, secrets never follow their packets, but may precede them by more than in this file.
 //! file, secrets never follow their packets, but may precede them by more than in this file.
 //!
 //! The reader blocks while the queue is full. The section header is available before the first
@@ -22,7 +23,7 @@ use crate::pcap::{Losses, Section};
 use crate::port::metadata::interfaces::InterfaceTable;
 use crate::sync::lock;
 
-/// The reader waits while a queue has more bytes.
+/// The reader waits while a queue has more bytes than this.
 const FULL: usize = 16 << 20;
 
 /// Metadata of a capture file that is read as a port, for
@@ -30,15 +31,15 @@ const FULL: usize = 16 << 20;
 /// its packets.
 #[derive(Debug)]
 pub struct FileMetadata {
-    /// What the file is called.
+    /// The path of the file.
     name: String,
-    /// What it says of itself.
+    /// The section header of the file.
     section: Section,
     table: Option<Arc<InterfaceTable>>,
     queues: Mutex<Vec<Arc<MetadataQueue>>>,
-    /// There is a queue, or blocks are counted.
+    /// A queue exists, or blocks are counted.
     is_wanted: AtomicBool,
-    /// Blocks that nobody takes; `None` if they are not counted.
+    /// Blocks that no queue takes; `None` if they are not counted.
     left_out: Mutex<Option<Losses>>,
 }
 
@@ -59,7 +60,7 @@ impl FileMetadata {
         }
     }
 
-    /// What the file is called, without its place, and what it says of itself.
+    /// The name of the file without its directory, and its section header.
     pub fn section(&self) -> (String, &Section) {
         let name = Path::new(&self.name).file_name().unwrap_or_default();
         (name.to_string_lossy().into_owned(), &self.section)
@@ -70,20 +71,20 @@ impl FileMetadata {
         self.table.as_ref()
     }
 
-    /// Drops names, secrets and other blocks from now on, and counts them.
+    /// From now on, drops and counts names, secrets and other blocks.
     /// [`Port::diagnostics`](crate::port::Port::diagnostics) reports their number.
     pub fn leave_out(&self) {
         lock(&self.left_out).get_or_insert_default();
         self.is_wanted.store(true, Ordering::Release);
     }
 
-    /// What was left out so far.
+    /// The blocks dropped so far.
     pub(in crate::port) fn left_out(&self) -> Losses {
         lock(&self.left_out).unwrap_or_default()
     }
 
-    /// A queue of the blocks that are read from now on. If several files get the packets, one takes
-    /// `all` blocks, and the others names and secrets.
+    /// A queue of the blocks that are read after this call. If several files receive the packets,
+    /// one takes `all` blocks, and the others only names and secrets.
     pub(crate) fn queue(&self, all: bool) -> Arc<MetadataQueue> {
         let queue =
             Arc::new(MetadataQueue { all, blocks: Mutex::default(), bytes: AtomicUsize::new(0) });
@@ -92,20 +93,20 @@ impl FileMetadata {
         queue
     }
 
-    /// Whether somebody takes blocks.
+    /// Whether blocks are queued or counted.
     #[inline]
     pub(in crate::port) fn is_wanted(&self) -> bool {
         self.is_wanted.load(Ordering::Acquire)
     }
 
-    /// Whether all queues have room. One whose owner is gone always has.
+    /// Whether all queues have room. Removes queues whose owner is gone.
     pub(in crate::port) fn has_room(&self) -> bool {
         let mut queues = lock(&self.queues);
         queues.retain(|queue| Arc::strong_count(queue) > 1);
         queues.iter().all(|queue| queue.bytes.load(Ordering::Acquire) <= FULL)
     }
 
-    /// Puts a block on the queues.
+    /// Adds a block to the queues.
     pub(in crate::port) fn put(&self, annex: Annex<'_>) {
         if let Some(lost) = &mut *lock(&self.left_out) {
             lost.count(annex.kind());

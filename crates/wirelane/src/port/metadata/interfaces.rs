@@ -1,8 +1,7 @@
 //! The interface table of a packet stream that mixes several interfaces, as a capture file does.
 //!
-//! A receiving end of such a port
-//! ([`Rx::interface_table`](crate::port::Rx::interface_table)) counts packets per entry and in
-//! total, and a capture writes each entry as an interface of its own.
+//! A receiving end of such a port ([`Rx::interface_table`](crate::port::Rx::interface_table))
+//! counts packets per entry and in total, and a capture writes each entry as a separate interface.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -19,7 +18,7 @@ use crate::sync::lock;
 pub(crate) struct InterfaceEntry {
     /// How a capture file describes it.
     pub source: Source,
-    /// What became of its packets.
+    /// The counters of its packets.
     pub counters: Arc<RxCounters>,
 }
 
@@ -27,7 +26,7 @@ pub(crate) struct InterfaceEntry {
 #[derive(Debug)]
 pub(crate) struct InterfaceTable {
     entries: Vec<InterfaceEntry>,
-    /// Entries that were described after the first packet, and their number.
+    /// Entries that were described after the first packet.
     late: Mutex<Late>,
     late_count: AtomicUsize,
     /// The entry of each queue, by class.
@@ -38,12 +37,12 @@ pub(crate) struct InterfaceTable {
 #[derive(Debug, Default)]
 struct Late {
     entries: Vec<InterfaceEntry>,
-    /// The number of each description, as a block of a file.
+    /// The index of each entry, by its description as a pcapng block.
     known: HashMap<Vec<u8>, usize>,
 }
 
-/// The counters of an entry; with its name unless queue and class are its own, as `is_alone` says.
-/// An interface of another program is no queue.
+/// The counters of an entry, without its name if no earlier entry has its queue and class
+/// (`is_alone`). An interface recorded by another program is not a queue.
 fn counters(source: &Source, queue: u16, class: Class, is_alone: bool) -> Arc<RxCounters> {
     let is_foreign = source.class.is_none();
     let class = if is_foreign { Class::Other } else { class };
@@ -58,8 +57,8 @@ pub(crate) type Tally = (u64, u64);
 
 impl InterfaceTable {
     /// A table of these interfaces with their queues and classes; `None` if there are none. If two
-    /// have the same queue, its packets belong to the first, except those that name their entry
-    /// ([`Frame::attach`]). Packets of no entry belong to the first.
+    /// have the same queue, its packets belong to the first, except packets that name their entry
+    /// ([`Frame::attach`]). Packets without an entry belong to the first.
     pub(crate) fn new(
         entries: impl IntoIterator<Item = (Source, u16, Vec<Class>)>,
     ) -> Option<Self> {
@@ -88,7 +87,7 @@ impl InterfaceTable {
         (!table.entries.is_empty()).then_some(table)
     }
 
-    /// The entries that were described before the first packet, in the order of the file.
+    /// The entries that were described before the first packet, in file order.
     pub(crate) fn entries(&self) -> &[InterfaceEntry] {
         &self.entries
     }
@@ -100,8 +99,9 @@ impl InterfaceTable {
         block
     }
 
-    /// The number of a entry that is described when packets have come already. What is described
-    /// as another one is that one. `None` if there are as many as can be told apart.
+    /// Adds an entry that is described after the first packets, and returns its index. If its
+    /// description equals an existing one, returns the index of that entry. `None` if the table is
+    /// full.
     pub(crate) fn adopt(&self, source: Source, queue: u16, class: Class) -> Option<usize> {
         let mut late = lock(&self.late);
         if late.known.is_empty() {
@@ -122,18 +122,18 @@ impl InterfaceTable {
         Some(number)
     }
 
-    /// Whether there are entries that were described when packets had come already.
+    /// Whether there are entries that were described after the first packets.
     #[inline]
     pub(crate) fn has_late(&self) -> bool {
         self.late_count.load(Ordering::Acquire) > 0
     }
 
-    /// How many entries there are, with those that were described later.
+    /// The number of entries, including late ones.
     pub(crate) fn len(&self) -> usize {
         self.entries.len() + self.late_count.load(Ordering::Acquire)
     }
 
-    /// Description and counters of the entry with this number.
+    /// Description and counters of the entry with this index.
     pub(crate) fn entry(&self, number: usize) -> Option<(Source, Arc<RxCounters>)> {
         let both = |entry: &InterfaceEntry| (entry.source.clone(), Arc::clone(&entry.counters));
         match number.checked_sub(self.entries.len()) {
@@ -142,7 +142,7 @@ impl InterfaceTable {
         }
     }
 
-    /// Counters of those that were described later.
+    /// Counters of the late entries.
     pub(crate) fn late_counters(&self) -> Vec<Arc<RxCounters>> {
         if !self.has_late() {
             return Vec::new();
@@ -150,7 +150,7 @@ impl InterfaceTable {
         lock(&self.late).entries.iter().map(|entry| Arc::clone(&entry.counters)).collect()
     }
 
-    /// The number of a frame's entry.
+    /// The index of a frame's entry.
     #[inline]
     pub(crate) fn number_of(&self, frame: &Frame) -> usize {
         if frame.has_attached()
@@ -165,8 +165,8 @@ impl InterfaceTable {
         self.place(frame.class(), frame.queue_number()).map_or(0, usize::from)
     }
 
-    /// The number of a frame's entry, and where it went if that entry says neither queue nor
-    /// class.
+    /// The index of a frame's entry, and the direction of the frame if the entry has neither queue
+    /// nor class.
     #[inline]
     pub(crate) fn number_and_direction(&self, frame: &Frame) -> (u32, Direction) {
         let entry = self.number_of(frame);
@@ -197,7 +197,7 @@ impl InterfaceTable {
         }
     }
 
-    /// How many of the frames are of each entry.
+    /// Counts the frames and bytes of each entry.
     pub(crate) fn tally(&self, frames: &[Frame], tallies: &mut Vec<Tally>) {
         tallies.clear();
         tallies.resize(self.len(), (0, 0));

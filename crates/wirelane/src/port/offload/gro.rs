@@ -1,5 +1,5 @@
-//! Puts a coalescer behind a receiving end: consecutive packets of a flow become one frame before a
-//! consumer sees them. The inverse of [`gso`](super::gso).
+//! Puts a coalescer behind a receiving end: it merges consecutive packets of a flow into one frame
+//! before a consumer sees them. The inverse of [`gso`](super::gso).
 //!
 //! ```text
 //!   RX ring ─▶ look at each packet ─┬─ alone ──────────────────────────▶ ready ─▶ consumer
@@ -7,12 +7,12 @@
 //!                                        one flow, one frame ◀───────┘─────┘ full, ended, or 20 µs old
 //! ```
 //!
-//! A packet that stays alone passes in its own frame. When a second one of its flow comes, both are
-//! copied into a long frame of this wrapper's memory, as is each that follows: one copy each. When
-//! no long frame is free, packets pass as they are.
+//! A packet without followers passes in its own frame. When a second packet of its flow arrives,
+//! both are copied into a long frame of this wrapper's memory, as is each later packet: one copy
+//! per packet. When no long frame is free, packets pass unmerged.
 //!
-//! What comes out has an [`Offload`]: a sink that takes long frames gets it whole, and
-//! [`gso`](super::gso) cuts it for any other. So a segmenter must stand before the sink.
+//! A merged frame has an [`Offload`]. A sink that accepts long frames receives it whole; for other
+//! sinks, [`gso`](super::gso) segments it. So the sink needs a segmenter in front.
 //!
 //! A packet that could not be restored exactly stays alone: one with padding or a trailer, with
 //! other tags or headers than its predecessor, or longer than the sink sends in one piece. A UDP
@@ -33,22 +33,22 @@ use crate::port::rx::{Readiness, Receive, Rx};
 use crate::segment::{Alone, COALESCED, CoalesceCounters, Coalescer, Limits, Store};
 use crate::stats::RxCounters;
 
-/// Long frames per receiving end: what is held, and what is on its way to the sink. Prefaulted, so
-/// few.
+/// Long frames per receiving end, held or on their way to the sink. Their memory is prefaulted, so
+/// the number is small.
 const FRAMES: u32 = 64;
-/// The fewest, where memory is short.
+/// The minimum, if memory is short.
 const LEAST_FRAMES: u32 = 8;
-/// Bytes free before each packet, as in other ports.
+/// Headroom before each packet, in bytes, as in other ports.
 const HEADROOM: u32 = 128;
 
-/// The statistics of a receiving end that merges, for any thread.
+/// The statistics of a receiving end that merges, readable from any thread.
 pub(crate) struct Merging {
     pub(crate) counters: Arc<CoalesceCounters>,
     pub(crate) frames: PoolGauge,
 }
 
-/// Puts a coalescer behind `rx`. It hands packets on after `limits.age` nanoseconds at most; with 0
-/// it holds none when a call returns, so received and handed-out packets are equal. Protocols and
+/// Puts a coalescer behind `rx`. It holds a packet for at most `limits.age` nanoseconds. With 0 it
+/// holds none when a call returns, so received and delivered packets are equal. Protocols and
 /// length come from `switches`.
 ///
 /// # Errors
@@ -84,13 +84,13 @@ struct GroRx {
     coalescer: Coalescer<Slot>,
     switches: Arc<Switches>,
     frames: Frames,
-    /// What was just received; empty between calls.
+    /// The packets just received; empty between calls.
     incoming: Batch,
 }
 
 impl GroRx {
-    /// Hands out ready frames while there is room. Each frame counts as one packet of its length;
-    /// the others in it are added here.
+    /// Delivers ready frames while there is room. The caller counts each frame as one packet of its
+    /// length; this adds the other merged packets.
     fn hand_out(&mut self, batch: &mut Batch) {
         let n = batch.room().min(self.frames.ready.len());
         let (mut merged, mut bytes) = (0, 0);
@@ -104,7 +104,7 @@ impl GroRx {
         self.counters.merged.add(merged);
     }
 
-    /// Separates packets to merge from those that pass as they are.
+    /// Passes on truncated packets unmerged, and gives the others to the coalescer.
     fn merge(&mut self, now: u64) {
         let count = self.incoming.len();
         for frame in self.incoming.drain(count) {
@@ -131,7 +131,7 @@ impl Receive for GroRx {
             return batch.len() - before + self.inner.receive(batch);
         }
         self.coalescer.adjust(tcp, udp, self.switches.max_burst() as usize);
-        // Until something comes out: what is held longer than its age does.
+        // Until a frame is ready; `expire_to` also delivers frames whose age is over.
         while batch.len() == before {
             self.incoming.set_limit(batch.room());
             let received = self.inner.receive(&mut self.incoming);
@@ -156,7 +156,7 @@ impl Receive for GroRx {
         if !self.frames.ready.is_empty() {
             return Ok(Readiness::Now);
         }
-        // What is held comes out soon, and the end comes after it.
+        // Held frames are ready soon; the end follows them.
         if self.coalescer.held() > 0 { Ok(Readiness::Now) } else { self.inner.readiness() }
     }
 
@@ -167,14 +167,14 @@ impl Receive for GroRx {
     }
 }
 
-/// A place for a frame that grows.
+/// The buffer of a growing frame.
 #[derive(Debug, Default)]
 enum Slot {
     #[default]
     Empty,
-    /// One packet, in the frame that it came in.
+    /// One packet, in the frame in which it was received.
     Single(Frame),
-    /// Several, in a long frame.
+    /// Several packets, in a long frame.
     Long(Frame),
 }
 
@@ -187,14 +187,14 @@ impl Slot {
     }
 }
 
-/// The memory of long frames, and where all frames go.
+/// The memory of long frames, and the queue of frames to deliver.
 struct Frames {
     pool: Pool,
     ready: VecDeque<Frame>,
 }
 
 impl Frames {
-    /// A long frame with the bytes of `first`, and what is known of it.
+    /// A long frame with the bytes, time, queue and class of `first`.
     fn long(&mut self, first: &Frame) -> Option<Frame> {
         let mut long = self.pool.take_one()?;
         long.stamp(first.timestamp(), first.queue_number(), first.class());

@@ -1,4 +1,4 @@
-//! A coalescer behind a receiving end that gives what a script says.
+//! A coalescer behind a receiving end that plays a script.
 
 use proptest::prelude::*;
 use wirelane_testkit::packets;
@@ -9,7 +9,7 @@ use crate::frame::{Gso, PartialChecksum, Sink};
 use crate::mask::Class;
 use crate::segment::{Segmenter, Verdict};
 
-/// Gives a batch per call, then has come to its end.
+/// Returns a batch per call, then ends.
 struct Script {
     pool: Pool,
     calls: VecDeque<Vec<Packet>>,
@@ -84,7 +84,7 @@ fn datagram(number: u64, flow: u16) -> Packet {
     Packet { bytes, offload: Offload::default(), cut: 0, suspect: false }
 }
 
-/// As [`datagram`], with its checksum left to do, which the packet says or nobody.
+/// As [`datagram`], with a partial checksum. An offload describes it, unless it is `suspect`.
 fn partial(number: u64, flow: u16, suspect: bool) -> Packet {
     let mut packet = datagram(number, flow);
     let place = PartialChecksum { start: 14 + 40, offset: 6 };
@@ -140,8 +140,7 @@ fn assert_conserved(bed: &Bed) {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 100, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Whatever the batches are like: every packet once, in order within its flow, and the time
-    /// that was promised holds.
+    /// For any batches: every packet is delivered once, in order within its flow, and in time.
     #[test]
     fn every_packet_comes_out_once_and_in_order(
         flows in proptest::collection::vec(0u16..12, 0..300),
@@ -189,7 +188,7 @@ fn a_flow_becomes_one_frame_and_a_single_packet_keeps_its_own() {
     let mut bed = bed(calls, u64::MAX);
     let mut batch = Batch::default();
     assert_eq!(bed.rx.receive(&mut batch), 0);
-    // They wait for others of their flow, and nobody takes that for the end.
+    // They wait for others of their flow, and the receiving end does not report the end.
     assert!(matches!(bed.rx.readiness().unwrap(), Readiness::Now));
     assert_eq!(bed.rx.watermark(), 1);
     assert_eq!(bed.frames.size() - bed.frames.free(), 1, "of 40 packets none is kept, of 1 it is");
@@ -252,7 +251,7 @@ fn what_cannot_be_looked_at_passes_behind_what_is_held_of_its_flow() {
     assert_conserved(&bed);
 }
 
-/// Whoever says so: the packet's header from the kernel, or the checksum itself.
+/// An offload describes the partial checksum, or its value reveals it.
 #[test]
 fn checksums_left_to_do_are_merged_and_stay_so_alone() {
     for suspect in [false, true] {

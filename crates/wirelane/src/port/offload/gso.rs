@@ -1,5 +1,5 @@
-//! Puts a segmenter in front of a transmitting end: it cuts frames that are too long for the wire,
-//! as late as possible.
+//! Puts a segmenter in front of a transmitting end: it segments frames that are too long for the
+//! wire, as late as possible.
 //!
 //! ```text
 //!   frames of up to 64 KB ─▶ [queueing discipline] ─▶ plan ─┬─ fits ─────────────▶ TX ring
@@ -7,9 +7,9 @@
 //!                                                           └─ refused: counted
 //! ```
 //!
-//! Segments are written into the slots of a ring, or else into frames of the sink's own memory, so
-//! that the copy out of the long frame is the only one. When the sink is full, the cut pauses and
-//! goes on with the next call: order is kept, nothing is lost or sent twice.
+//! Segments are written into the slots of a ring, or else into frames of the sink's memory, so the
+//! copy out of the long frame is the only copy. When the sink is full, segmentation pauses until
+//! the next call: order is kept, no segment is lost or sent twice.
 //!
 //! A cut packet is written directly into a ring slot (`Transmit::place`) or into a frame of the
 //! sink's memory.
@@ -33,7 +33,7 @@ use crate::stats::TxCounters;
 pub fn tx(tx: Tx, segmenter: Segmenter, switches: Arc<Switches>) -> Tx {
     let segments = Arc::clone(segmenter.counters());
     tx.wrap(|mut inner, counters| GsoTx {
-        // What is left to do to a segment, only a frame can say.
+        // Slots cannot carry the pending offload of a segment; only frames can.
         has_slots: !segmenter.sink().checksum && inner.place(&mut |_| None).is_some(),
         inner,
         counters,
@@ -52,11 +52,11 @@ pub fn tx(tx: Tx, segmenter: Segmenter, switches: Arc<Switches>) -> Tx {
     .with_segments(segments)
 }
 
-/// A frame of at most so many bytes beyond the MTU always fits.
+/// A frame with at most this many bytes beyond the MTU always fits.
 const ETHERNET: usize = 14;
 /// The longest segment: an IP packet behind an Ethernet header and eight tags.
 const LONGEST: u32 = 65_535 + 14 + 8 * 4;
-/// As many as are cut at once, each with room for its pending offload.
+/// The batch size; each frame has room for its pending offload.
 const FRAMES: u32 = Batch::DEFAULT as u32;
 const HEADROOM: u32 = 128;
 
@@ -67,27 +67,27 @@ struct GsoTx {
     counters: Arc<TxCounters>,
     segmenter: Segmenter,
     switches: Arc<Switches>,
-    /// What the port itself takes.
+    /// The sink of the port itself.
     sink: Sink,
-    /// What the segmenter knows of the switches.
+    /// The limit last given to the segmenter.
     max_burst: u32,
-    /// Frames of at most so many bytes pass unexamined.
+    /// Frames up to this length pass unexamined.
     short: usize,
-    /// The frame being cut. It follows all in `ready`.
+    /// The frame being segmented. It follows all frames in `ready`.
     current: Option<(Frame, Cursor)>,
-    /// Frames that can go out, in order.
+    /// Frames that can be sent, in order.
     ready: Batch,
     /// Memory for segments.
     empty: Batch,
-    /// Memory for segments too long for the sink's frames; set up for the first one, because a wire
-    /// sends none.
+    /// Memory for segments too long for the sink's frames. It is allocated for the first such
+    /// segment, because ports to a wire need none.
     long: Option<Pool>,
-    /// The frames under examination; empty between calls.
+    /// The frames being examined; empty between calls.
     incoming: Vec<Frame>,
 }
 
 impl GsoTx {
-    /// Passes on as much as the sink takes; true if nothing is left.
+    /// Passes on as many frames as the sink takes; true if none is left.
     fn push(&mut self) -> bool {
         loop {
             let cut = self.cut();
@@ -98,7 +98,7 @@ impl GsoTx {
         }
     }
 
-    /// Cuts the current frame as far as there is room; returns how many segments came out.
+    /// Segments the current frame while there is room; returns the number of segments.
     fn cut(&mut self) -> usize {
         let Some((frame, cursor)) = &mut self.current else { return 0 };
         if self.has_slots {
@@ -144,7 +144,7 @@ impl GsoTx {
         self.ready.len() - before
     }
 
-    /// As [`GsoTx::cut`], behind all that is ready.
+    /// As [`GsoTx::cut`], into slots; `ready` must be empty.
     fn cut_into_slots(&mut self) -> usize {
         let Some((frame, cursor)) = &mut self.current else { return 0 };
         let (segmenter, mut failed) = (&mut self.segmenter, false);
@@ -168,7 +168,7 @@ impl GsoTx {
         placed.unwrap_or(0)
     }
 
-    /// Gives the segmenter a new longest frame.
+    /// Applies a new longest frame to the segmenter.
     #[inline]
     fn follow_switches(&mut self) {
         let max_burst = self.switches.max_burst();
@@ -179,7 +179,7 @@ impl GsoTx {
         }
     }
 
-    /// Decides about one frame.
+    /// Decides how to send one frame.
     fn plan(&mut self, mut frame: Frame) {
         jumbo::take_off(&mut frame);
         let mut offload = frame.offload().unwrap_or_default();
@@ -202,7 +202,7 @@ impl GsoTx {
                     self.counters.errors.add(1);
                 }
             }
-            // Only its checksum is left to do, which takes no other memory.
+            // Only its checksum is missing: completed in place, without other memory.
             Verdict::Cut(cursor) if cursor.class().is_none() => {
                 let place = offload.checksum.unwrap_or(PartialChecksum::UNKNOWN);
                 if place.complete(frame.data_mut()) {
@@ -220,7 +220,7 @@ impl GsoTx {
     }
 }
 
-/// Frames for segments too long for those of the sink; `None` if there is no memory.
+/// Frames for segments that are too long for the sink's frames; `None` if there is no memory.
 #[cold]
 fn long_frames(pool: &mut Option<Pool>) -> Option<&mut Pool> {
     if pool.is_none() {
@@ -248,7 +248,7 @@ impl Transmit for GsoTx {
         incoming.append(batch.as_vec());
         let offered = incoming.len();
         let mut frames = incoming.drain(..);
-        // Not a frame more once there is no room: what was not looked at stays with the caller.
+        // Stops when there is no room: unexamined frames stay with the caller.
         for frame in frames.by_ref() {
             self.plan(frame);
             if (self.current.is_some() || self.ready.room() == 0) && !self.push() {
@@ -291,8 +291,7 @@ impl Transmit for GsoTx {
     }
 }
 
-/// What to do with a long frame that its sender did not mark: cut it, as "GSO for FreeBSD" (2014)
-/// does.
+/// The segmentation of a long frame that its sender did not mark, as in "GSO for FreeBSD" (2014).
 fn infer(frame: &[u8], cut: Protocols) -> Gso {
     match FlowKey::parse(frame) {
         Ok(Some(flow)) => match (flow.protocol, flow.addresses) {

@@ -1,4 +1,4 @@
-//! A sink that takes little, and what it gets.
+//! Tests the segmenter in front of a sink that takes a few frames at a time.
 
 use std::sync::Mutex;
 
@@ -149,7 +149,7 @@ fn long_datagrams_become_fragments_where_that_is_on() {
     assert_eq!(bed.taken.lock().unwrap().len(), 3);
     bed.switches.set_gso(Protocols { tcp: true, udp: false });
     send(&mut bed, &[(datagram(4000, 3), Offload::default()), (datagram(3000, 4), uso())]);
-    // The first one is refused; the second was asked for.
+    // The first frame is refused; the second is segmented as requested.
     assert_eq!(bed.taken.lock().unwrap().len(), 3 + 3);
     assert_eq!(bed.tx.counters().errors.value(), 1);
     let stats = bed.segmenter.snapshot();
@@ -157,7 +157,7 @@ fn long_datagrams_become_fragments_where_that_is_on() {
     assert_eq!(bed.source.free(), bed.source.size());
 }
 
-/// A file's frames, or a simulated interface's, are of 2 KB, and it takes packets of any length.
+/// A file's frames, or a simulated interface's, have 2 KB, and it takes packets of any length.
 #[test]
 fn segments_longer_than_the_frames_of_the_sink_come_whole() {
     for (mtu, size) in [(9000, 8900), (usize::MAX, 4000)] {
@@ -224,7 +224,7 @@ fn trailers_are_no_part_of_the_packet() {
     }
 }
 
-/// A sink that cuts has no way to be told of such datagrams, and cuts so many at most.
+/// The device segments at most 64 datagrams of a frame, and only datagrams with a checksum.
 #[test]
 fn a_sink_that_cuts_gets_what_it_can_cut() {
     for checksum in [true, false] {

@@ -1,20 +1,20 @@
-//! The option that says the length of a packet over IPv6 that is too long for its length field
-//! (RFC 2675). Linux puts it into segments of BIG TCP and takes it off before it cuts them
-//! (`ipv6_hopopt_jumbo_remove`); so do we.
+//! The option with the length of an IPv6 packet that is too long for its length field (RFC 2675).
+//! Linux puts it into segments of BIG TCP and removes it before segmentation
+//! (`ipv6_hopopt_jumbo_remove`). This module removes it too.
 
 use wirelane_wire::{EtherType, Link, Protocol, ipv6};
 
 use crate::frame::Frame;
 
-/// Bytes of a hop-by-hop header with this option only.
+/// Bytes of a hop-by-hop header with only this option.
 const LEN: usize = 8;
 const OPTION: [u8; 2] = [0xc2, 4];
-/// A longest packet without it.
+/// Bytes of the longest packet without the option.
 const LONGEST: usize = 65_535 + ipv6::LEN;
-/// Where the IPv6 header has its next header.
+/// Offset of the next header field in the IPv6 header.
 const NEXT_HEADER: usize = 6;
 
-/// Takes the option off a frame whose packet has it before its TCP header.
+/// Removes the option from a frame whose packet has it before the TCP header.
 #[inline]
 pub(in crate::port) fn take_off(frame: &mut Frame) {
     if frame.len() > LONGEST {
@@ -34,7 +34,7 @@ fn take_off_long(frame: &mut Frame) {
     debug_assert!(is_off);
 }
 
-/// Where the network header of a packet with the option begins.
+/// The offset of the network header of a packet with the option.
 fn find(frame: &[u8]) -> Option<usize> {
     let Link::Network { ethertype, at, .. } = Link::ethernet(frame) else { return None };
     let packet = frame.get(at..)?;

@@ -1,4 +1,4 @@
-//! Lengths of frames that an interface takes.
+//! Lengths of frames that an interface accepts.
 
 use wirelane_wire::EtherType;
 
@@ -10,12 +10,12 @@ use crate::port::device::Device;
 pub(in crate::port) const VLAN_TAG: usize = 4;
 pub(in crate::port) const ETHERNET_HEADER: usize = 14;
 
-/// Sizes of frames that the interface takes.
+/// Lengths of frames that the interface accepts, in bytes.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::port) struct FrameLimits {
     pub(in crate::port) least: usize,
     pub(in crate::port) most: usize,
-    /// What there is room for.
+    /// The maximum at opening: memory exists for no longer frames.
     room: usize,
     ethernet: bool,
 }
@@ -27,7 +27,7 @@ impl FrameLimits {
         Self { least: header.max(1), most, room: most, ethernet: device.is_ethernet() }
     }
 
-    /// Follows the MTU, within the available room.
+    /// Follows the MTU, up to `room`.
     #[inline]
     pub(in crate::port) fn follow(&mut self, mtu: u32) {
         let header = if self.ethernet { ETHERNET_HEADER } else { 0 };
@@ -46,7 +46,7 @@ impl FrameLimits {
     }
 }
 
-/// Bytes of the tags of a packet, as far as it may have them beyond the MTU.
+/// Bytes of the packet's VLAN tags, of which it may have up to two beyond the MTU.
 pub(in crate::port) fn tags(packet: &[u8]) -> usize {
     let is_tag = |at: &usize| {
         let kind = packet.get(*at..).and_then(|rest| rest.first_chunk());
@@ -56,9 +56,9 @@ pub(in crate::port) fn tags(packet: &[u8]) -> usize {
     places.iter().take_while(|at| is_tag(at)).count() * VLAN_TAG
 }
 
-/// Completes the checksum at `place`, whose field holds the sum of the pseudo-header: the rest is
-/// added, and 0 is written as 0xFFFF, as `skb_checksum_help` does. A place outside the packet stays
-/// as it is: the packet is wrong in any case.
+/// Completes the checksum at `place`, whose field contains the sum of the pseudo-header: adds the
+/// covered bytes, and writes 0 as 0xFFFF, as `skb_checksum_help` does. Leaves a packet with a
+/// `place` outside of it unchanged, because it is wrong in any case.
 pub(in crate::port) fn complete(packet: &mut [u8], place: PartialChecksum) {
     let start = usize::from(place.start);
     let Some(covered) = packet.get_mut(start..) else { return };

@@ -1,5 +1,5 @@
-//! The switches of a port: which protocols are cut on the way out, which are merged on the way in,
-//! and how long a frame may be (the 2014 FreeBSD GSO paper's switches, per port and per protocol).
+//! The switches of a port: which protocols it segments when sending and merges when receiving, and
+//! how long a frame may be (the switches of the 2014 FreeBSD GSO paper, per port and protocol).
 //!
 //! A spec sets them with `?gso=tcp,udp&gro=on&gso_max=32k`, a running program with [`Switches`].
 //! Every end of the port reads them once per batch, so each packet meets the old or the new
@@ -17,13 +17,13 @@ use crate::error::{Error, Result};
 use crate::frame::Protocols;
 use crate::port::number::parse_number;
 
-/// The cutting and merging options of a spec. The program chooses those that are absent.
+/// The segmentation and merging options of a spec. The program chooses absent options.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(Serialize))]
 pub struct Offloads {
-    /// `gso=`: what is cut before it leaves through the port.
+    /// `gso=`: protocols to segment before frames leave the port.
     pub gso: Option<Protocols>,
-    /// `gro=`: what is merged when it comes in.
+    /// `gro=`: protocols to merge when packets arrive.
     pub gro: Option<Protocols>,
     /// `gso_max=`: see [`Switches::max_burst`].
     pub gso_max: Option<u32>,
@@ -33,15 +33,15 @@ impl Offloads {
     /// The keys in a spec.
     pub const KEYS: [&'static str; 3] = ["gso", "gro", "gso_max"];
 
-    /// Whether none is set.
+    /// Whether no option is set.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    /// Takes `key=value`, if it is one of [`Offloads::KEYS`]; false if it is not.
+    /// Parses `key=value` if it is one of [`Offloads::KEYS`]; false if not.
     ///
     /// # Errors
-    /// The value is not of its shape, in words that fit behind the name of the port.
+    /// The value has the wrong form; the text fits after the name of the port.
     pub(in crate::port) fn take(&mut self, key: &str, value: &str) -> Result<bool, String> {
         let bad = |shape| format!("{key}={} is not {shape}", value.escape_debug());
         let protocols = || value.parse().map_err(|_: Error| bad("tcp, udp, tcp,udp, on or off"));
@@ -58,7 +58,7 @@ impl Offloads {
         Ok(true)
     }
 
-    /// The options, as in a spec.
+    /// The options as key and value.
     pub(in crate::port) fn pairs(&self) -> impl Iterator<Item = (&'static str, String)> {
         let protocols = |said: Option<Protocols>| said.map(|said| said.to_string());
         let max = self.gso_max.map(|bytes| bytes.to_string());
@@ -67,11 +67,12 @@ impl Offloads {
     }
 }
 
-/// What is cut and merged at one running port. Can be changed at any time, from any thread.
+/// Which protocols one running port segments and merges. Can be changed at any time, from any
+/// thread.
 #[derive(Debug)]
 pub struct Switches {
     gso: Pair,
-    /// False: no coalescer was set up.
+    /// `None`: no coalescer was set up.
     gro: Option<Pair>,
     max_burst: AtomicU32,
 }
@@ -101,25 +102,25 @@ impl Pair {
 }
 
 impl Default for Switches {
-    /// Cuts only frames that are marked for it, and merges nothing.
+    /// Segments only frames that are marked for it, and merges nothing.
     fn default() -> Self {
         Self::new(Protocols::NONE, None)
     }
 }
 
 impl Switches {
-    /// What [`Switches::max_burst`] can be: an IPv4 packet that every host takes (RFC 791 section
-    /// 3.1) at least, and the longest one at most.
+    /// The range of [`Switches::max_burst`]: at least an IPv4 packet that every host accepts (RFC
+    /// 791 section 3.1), at most the longest IPv4 packet.
     pub const BURSTS: std::ops::RangeInclusive<u32> = 576..=65_535;
 
-    /// With these protocols, and bursts of any length. Without `gro` nothing is ever merged, and no
-    /// memory kept for it.
+    /// Switches with these protocols, and bursts of any length. Without `gro` the port can never
+    /// merge packets, and reserves no memory for merging.
     pub fn new(gso: Protocols, gro: Option<Protocols>) -> Self {
         let max_burst = AtomicU32::new(*Self::BURSTS.end());
         Self { gso: Pair::new(gso), gro: gro.map(Pair::new), max_burst }
     }
 
-    /// As in a spec, with `others` for what is absent.
+    /// Switches as in a spec, with `others` as default for absent options.
     pub fn of(said: &Offloads, others: &Offloads) -> Self {
         let gso = said.gso.or(others.gso).unwrap_or_default();
         let switches = Self::new(gso, said.gro.or(others.gro));
@@ -129,13 +130,13 @@ impl Switches {
         switches
     }
 
-    /// What is cut if it is too long.
+    /// Protocols whose frames are segmented if too long.
     #[inline]
     pub fn gso(&self) -> Protocols {
         self.gso.get()
     }
 
-    /// What is merged.
+    /// Protocols whose packets are merged.
     #[inline]
     pub fn gro(&self) -> Protocols {
         self.gro.as_ref().map_or(Protocols::NONE, Pair::get)
@@ -146,23 +147,22 @@ impl Switches {
         self.gro.is_some()
     }
 
-    /// The longest frame that passes the port in one piece, in bytes from its IP header: merged on
-    /// the way in; on the way out, given to a port that cuts frames itself.
+    /// The longest frame that passes the port in one piece, in bytes from its IP header. Applies to
+    /// merged frames on receive, and to frames for a port that segments itself on send.
     #[inline]
     pub fn max_burst(&self) -> u32 {
         self.max_burst.load(Ordering::Relaxed)
     }
 
-    /// Changes what is cut from now on. A frame that its sender marked is cut in any case: it was
-    /// already on its way.
+    /// Changes the segmented protocols. A frame that its sender marked is segmented in any case.
     pub fn set_gso(&self, protocols: Protocols) {
         self.gso.set(protocols);
     }
 
-    /// Changes what is merged from now on. What has been merged stays so.
+    /// Changes the merged protocols. Merged packets stay merged.
     ///
     /// # Errors
-    /// A usage error, and nothing changed, for any protocol if no coalescer was set up.
+    /// A usage error, without any change, for any protocol if no coalescer was set up.
     pub fn set_gro(&self, protocols: Protocols) -> Result<()> {
         match &self.gro {
             Some(gro) => gro.set(protocols),
@@ -175,7 +175,7 @@ impl Switches {
         Ok(())
     }
 
-    /// Changes the longest frame from now on, to the nearest of [`Switches::BURSTS`].
+    /// Changes the longest frame, to the nearest value in [`Switches::BURSTS`].
     pub fn set_max_burst(&self, bytes: u32) {
         let bytes = bytes.clamp(*Self::BURSTS.start(), *Self::BURSTS.end());
         self.max_burst.store(bytes, Ordering::Relaxed);

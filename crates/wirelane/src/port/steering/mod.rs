@@ -1,4 +1,4 @@
-//! Steering: which ring gets a packet, which TX queue sends it, and which CPU serves both.
+//! Steering: which ring receives a packet, which TX queue sends it, and which CPU serves both.
 
 pub(crate) mod pairing;
 pub mod placement;

@@ -19,16 +19,17 @@ pub struct Lane {
     pub rx: Vec<Rx>,
     /// The transmitting end.
     pub tx: Tx,
-    /// The source waits for its consumer, so that a slow one loses nothing.
+    /// The source waits for its consumer, so that a slow consumer loses no packets.
     pub lossless: bool,
 }
 
-/// Pairs the ends of two ports, both ways, or of one port with itself.
+/// Pairs the ends of two ports in both directions, or of one port with itself.
 ///
-/// RX queue i goes to TX queue i modulo their number; packets tied to no queue go to the first. A
-/// lane has everything that goes to one TX queue. With a thread per lane nothing is shared, and the
-/// order within a flow holds. Packets that the host itself sends (class TX) are already on their
-/// way and in no lane. The transmitting ends cut long frames, as those of [`Port::tx_cutting`] do.
+/// RX queue i forwards to TX queue i modulo the number of TX queues; packets without a queue go to
+/// the first. A lane has all receiving ends of one TX queue. With one thread per lane no end is
+/// shared, and order within a flow is preserved. Packets that the host itself sends (class TX) are
+/// on their way already and are in no lane. The transmitting ends segment long frames, as with
+/// [`Port::tx_cutting`].
 ///
 /// ```
 /// use wirelane::port::{self, OpenOptions};
@@ -46,8 +47,8 @@ pub struct Lane {
 /// ```
 ///
 /// # Errors
-/// There is no port or there are more than two, their link types differ, or one has no queue to
-/// receive from or to send through.
+/// There is no port or there are more than two, their link types differ, or one of them has no
+/// queue to receive from or to send through.
 pub fn lanes(ports: &mut [Port]) -> Result<Vec<Lane>> {
     let routes = routes(ports, false)?;
     let mut ends = Vec::new();
@@ -67,7 +68,7 @@ pub fn lanes(ports: &mut [Port]) -> Result<Vec<Lane>> {
     Ok(lanes)
 }
 
-/// Source and destination of each direction, as positions of ports.
+/// Source and destination of each direction, as indices of ports.
 pub(crate) fn routes(ports: &[Port], one_way: bool) -> Result<Vec<(usize, usize)>> {
     match ports {
         [_] => Ok(vec![(0, 0)]),
@@ -87,13 +88,13 @@ pub(crate) fn routes(ports: &[Port], one_way: bool) -> Result<Vec<(usize, usize)
     }
 }
 
-/// The ends whose packets came from outside: packets that the host sends are already on their way.
+/// Drops the ends for packets that the host sends: these packets are on their way already.
 pub(crate) fn received(mut inputs: Vec<Rx>) -> Vec<Rx> {
     inputs.retain(|rx| rx.class() != Class::Tx);
     inputs
 }
 
-/// Whether there are ends to receive from and to send through.
+/// Returns an error if there is no end to receive from or none to send through.
 pub(crate) fn check_ends(from: &PortInfo, rx: &[Rx], to: &PortInfo, tx: &[Tx]) -> Result<()> {
     let (info, lack) = match (rx, tx) {
         ([], _) => (from, "it has no queue to receive from"),
@@ -103,7 +104,7 @@ pub(crate) fn check_ends(from: &PortInfo, rx: &[Rx], to: &PortInfo, tx: &[Tx]) -
     Err(Error::failed(format!("port '{}'", info.spec), lack))
 }
 
-/// The receiving ends for each of `count` transmitting ends, by its position.
+/// The receiving ends for each of `count` transmitting ends, by index.
 pub(crate) fn by_tx_queue(inputs: Vec<Rx>, count: usize) -> BTreeMap<usize, Vec<Rx>> {
     let mut groups: BTreeMap<usize, Vec<Rx>> = BTreeMap::new();
     let mut position = 0;

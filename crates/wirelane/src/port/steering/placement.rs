@@ -1,25 +1,25 @@
-//! Which CPU serves which queue, so that memory and threads of a queue are next to each other.
+//! Which CPU serves which queue, so that a queue's memory is on the NUMA node of its thread.
 
 use wirelane_os::affinity;
 
 use crate::error::{Error, Result};
 
-/// CPUs for queues, in turn: the queue at position `i` of those opened belongs to CPU
-/// `i mod number of CPUs`.
+/// CPUs for queues, in turn: the open queue at position `i` belongs to CPU `i mod number of CPUs`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Placement {
     cpus: Vec<u32>,
-    /// The user named them, so they are kept to even where the scheduler could do as well.
+    /// The user named the CPUs, so threads are pinned even if the scheduler could place them as
+    /// well.
     explicit: bool,
-    /// CPUs of some positions that go before those.
+    /// CPUs of single positions; they override `cpus`.
     own: Vec<Option<u32>>,
 }
 
 impl Placement {
-    /// These CPUs.
+    /// Places queues on these CPUs.
     ///
     /// # Errors
-    /// There are none, or one that this process may not use.
+    /// The list is empty, or contains a CPU that this process may not use.
     pub fn of(cpus: &[u32]) -> Result<Self> {
         let allowed = allowed();
         if cpus.is_empty() {
@@ -41,14 +41,14 @@ impl Placement {
         Self { cpus: Vec::new(), explicit: false, own: Vec::new() }
     }
 
-    /// The same with everything on the first CPU.
+    /// The same placement with every queue on the first CPU.
     #[must_use]
     pub fn on_one(mut self) -> Self {
         self.cpus.truncate(1);
         self
     }
 
-    /// The same with CPUs of their own for some positions.
+    /// The same placement with separate CPUs for some positions.
     #[must_use]
     pub(crate) fn with_own(self, own: Vec<Option<u32>>) -> Self {
         Self { own, ..self }
@@ -59,12 +59,12 @@ impl Placement {
         self.explicit
     }
 
-    /// Whether nothing is placed.
+    /// Whether all threads are left to the scheduler.
     pub(crate) fn is_nowhere(&self) -> bool {
         self.cpus.is_empty()
     }
 
-    /// The CPU of the queue at `position`; `None` if it is better left to the scheduler.
+    /// The CPU of the queue at `position`; `None` leaves it to the scheduler.
     pub fn cpu(&self, position: usize) -> Option<u32> {
         if let Some(own) = self.own.get(position).copied().flatten() {
             return Some(own);
@@ -73,13 +73,13 @@ impl Placement {
         self.cpus.get(position % self.cpus.len().max(1)).copied().filter(|_| !alone)
     }
 
-    /// The NUMA node of that CPU, if the machine tells.
+    /// The NUMA node of that CPU, if the machine reports it.
     pub fn numa_node(&self, position: usize) -> Option<u32> {
         self.cpu(position).and_then(affinity::numa_node_of_cpu)
     }
 
-    /// Runs `f` on the CPU of the queue at `position` where that makes a difference to memory that
-    /// the kernel allocates meanwhile: on machines with several NUMA nodes.
+    /// Runs `f` on the CPU of the queue at `position`, so that the kernel allocates memory on its
+    /// node. Does so only on machines with several NUMA nodes.
     pub fn beside<T>(&self, position: usize, f: impl FnOnce() -> T) -> T {
         let several = || {
             let nodes = self.cpus.iter().map(|cpu| affinity::numa_node_of_cpu(*cpu));
@@ -88,7 +88,7 @@ impl Placement {
         let moves = affinity::has_several_nodes() && several();
         let Some(cpu) = self.cpu(position).filter(|_| moves) else { return f() };
         let before = allowed();
-        // Memory elsewhere is slower and no reason to fail.
+        // Remote memory is slower, but no reason to fail.
         let moved = affinity::pin(cpu).is_ok();
         let result = f();
         if moved {
@@ -100,7 +100,7 @@ impl Placement {
     /// Pins the calling thread to the CPU of the queue at `position`.
     ///
     /// # Errors
-    /// The CPU went away.
+    /// The CPU is no longer available.
     pub fn pin(&self, position: usize) -> Result<()> {
         let Some(cpu) = self.cpu(position) else { return Ok(()) };
         affinity::pin(cpu)
@@ -115,7 +115,7 @@ impl Default for Placement {
     }
 }
 
-/// None if the system does not say: then nothing is placed.
+/// Empty if the system does not report them: then threads are left to the scheduler.
 fn allowed() -> Vec<u32> {
     affinity::allowed_cpus().unwrap_or_default()
 }

@@ -1,14 +1,15 @@
 //! The classic BPF programs that select packets in the kernel.
 //!
-//! Two fields tell where a packet belongs. `skb->pkt_type` is `PACKET_OUTGOING` for what the host
-//! transmits (`dev_queue_xmit_nit` sets it on the copy for sockets like ours), something else for
-//! what it receives. `skb->queue_mapping` is the transmit queue of an outgoing packet
-//! (`netdev_core_pick_tx`), and of a received one what the driver wrote, usually through
-//! `skb_record_rx_queue`: see [`QueueMapping`].
+//! Two fields classify a packet. `skb->pkt_type` is `PACKET_OUTGOING` for packets that the host
+//! transmits (`dev_queue_xmit_nit` sets it on the copy for packet sockets), and another value for
+//! received packets. `skb->queue_mapping` is the transmit queue of an outgoing packet
+//! (`netdev_core_pick_tx`). For a received packet it is the value that the driver wrote, usually
+//! through `skb_record_rx_queue`: see [`QueueMapping`].
 //!
-//! Two kinds of packets never get here. A multicast that the host sends and also receives itself
-//! (`dev_loopback_xmit`, type `PACKET_LOOPBACK`) is dropped by `tpacket_rcv`, so it is not seen
-//! twice. A packet sent past the queueing discipline (`PACKET_QDISC_BYPASS`) is shown to nobody.
+//! Two kinds of packets never reach these programs. `tpacket_rcv` drops a multicast that the host
+//! sends and also receives itself (`dev_loopback_xmit`, type `PACKET_LOOPBACK`), so it is not seen
+//! twice. The kernel shows no socket a packet sent past the queueing discipline
+//! (`PACKET_QDISC_BYPASS`).
 
 use wirelane_filter::MAX_INSTRUCTIONS;
 use wirelane_os::packet::{PACKET_OUTGOING, SockFilter};
@@ -17,21 +18,21 @@ use crate::error::{Error, Result};
 use crate::inspect::QueueMapping;
 use crate::mask::{Class, QueueMask};
 
-/// What one ring takes.
+/// The packets that one ring takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::port) struct Selection {
     pub(in crate::port) class: Class,
-    /// Without meaning for [`Class::Other`].
+    /// Ignored for [`Class::Other`].
     pub(in crate::port) queue: u16,
     pub(in crate::port) mapping: QueueMapping,
-    /// Receive queues of the interface: a number beyond them is no queue of its own. Stacked
+    /// Receive queues of the interface; a higher number is not a queue of this interface. Stacked
     /// devices (VLAN, bridge) pass on the numbers of the device below.
     pub(in crate::port) rx_queues: u16,
 }
 
 impl Selection {
-    /// A program that takes the first `snaplen` bytes of exactly these packets, or what `filter`
-    /// ([`filter::Program::for_socket`]) takes of them.
+    /// A program that accepts the first `snaplen` bytes of exactly these packets, or as much as
+    /// `filter` ([`filter::Program::for_socket`]) accepts.
     ///
     /// [`filter::Program::for_socket`]: crate::filter::Program::for_socket
     pub(in crate::port) fn program(
@@ -64,7 +65,7 @@ impl Selection {
         match filter {
             None => program.extend([accept(snaplen.max(1)), REJECT]),
             Some(filter) => {
-                // Where the packet would be accepted, over the rejection to the filter.
+                // Replaces the accepting instruction: jumps over the rejection to the filter.
                 program.extend([SockFilter { code: opcode::JUMP, jt: 0, jf: 0, k: 1 }, REJECT]);
                 program.extend_from_slice(filter);
             }
@@ -82,8 +83,9 @@ pub(in crate::port) struct Lot {
 }
 
 impl Lot {
-    /// A program as [`Selection::program`], for all packets of which `takes` approves. Packets sent
-    /// through a queue that the interface did not have at first are those of its last one.
+    /// A program like [`Selection::program`], for all packets that `takes` selects. Packets sent
+    /// through a queue that the interface did not have at opening count as packets of its last
+    /// queue.
     pub(in crate::port) fn program(
         &self,
         takes: impl Fn(Class, u16) -> bool,
@@ -100,8 +102,8 @@ impl Lot {
         let sent = |value: u16| takes(Class::Tx, value.min(self.tx_queues.saturating_sub(1)));
         let mut received = pick(received, self.rx_queues.saturating_add(1));
         let mut sent = pick(sent, self.tx_queues);
-        // What is picked jumps to the end of its part, and from that of the received over that of
-        // the sent.
+        // Selected packets jump to the end of their part. For received packets, the jump also skips
+        // the part for sent packets.
         let over = sent.len() as u32;
         let ends = |part: &[SockFilter], end: u32| {
             let len = part.len() as u32;
@@ -124,8 +126,8 @@ impl Lot {
     }
 }
 
-/// Jumps to the end for each queue number that `takes` approves of, and rejects the others. All
-/// numbers from `last` on are alike.
+/// Jumps to the end for each queue number that `takes` selects, and rejects the others. All numbers
+/// from `last` on are treated alike.
 fn pick(takes: impl Fn(u16) -> bool, last: u16) -> Vec<SockFilter> {
     let end = SockFilter { code: opcode::JUMP, jt: 0, jf: 0, k: 0 };
     let mut part = vec![load(libc_ad::QUEUE)];
@@ -138,7 +140,7 @@ fn pick(takes: impl Fn(u16) -> bool, last: u16) -> Vec<SockFilter> {
         }
         match (is_taken, number > last) {
             (true, true) => {
-                // Numbers before the first were rejected, or taken, by what stands before.
+                // Earlier instructions have already decided the numbers below `first`.
                 part.extend([end]);
                 return part;
             }
@@ -151,8 +153,8 @@ fn pick(takes: impl Fn(u16) -> bool, last: u16) -> Vec<SockFilter> {
     part
 }
 
-/// A program for sharing by queue: gives each packet to the member whose number is its queue's,
-/// modulo the number of members. Packets of no queue go with queue 0.
+/// A program for sharing by queue: gives each packet to the member whose number is the packet's
+/// queue modulo the number of members. Packets without a queue go to the member of queue 0.
 pub(in crate::port) fn by_queue(mapping: QueueMapping) -> Vec<SockFilter> {
     let give = SockFilter { code: opcode::RET_A, jt: 0, jf: 0, k: 0 };
     let queue = load(libc_ad::QUEUE);
@@ -167,10 +169,10 @@ pub(in crate::port) fn by_queue(mapping: QueueMapping) -> Vec<SockFilter> {
     program
 }
 
-/// A program that gives each packet to the one ring that may take it, by its place in `rings`: all
-/// rings are then offered a packet once, instead of each of them. The ring's own program still
-/// decides, so packets that no ring takes may go to any. `None` if there are too many for a
-/// program.
+/// A program that gives each packet to the one ring that may take it, by the ring's index in
+/// `rings`. So the kernel offers each packet once, instead of to every ring. The ring's program
+/// still decides, so packets that no ring takes may go to any ring. `None` if the program would be
+/// too long.
 pub(in crate::port) fn distribution(rings: &[Selection]) -> Option<Vec<SockFilter>> {
     let first = rings.first()?;
     let shift = u32::from(first.mapping == QueueMapping::Shifted);
@@ -179,14 +181,14 @@ pub(in crate::port) fn distribution(rings: &[Selection]) -> Option<Vec<SockFilte
     let rx = choose(rings, Class::Rx, shift, other);
     let tx = choose(rings, Class::Tx, 0, other);
     let mut program = vec![load(libc_ad::PKTTYPE), equal(u32::from(PACKET_OUTGOING), 0, 1)];
-    // A jump of its own, because a conditional one reaches 255 instructions only.
+    // A separate jump, because a conditional jump reaches only 255 instructions.
     program.push(SockFilter { code: opcode::JUMP, jt: 0, jf: 0, k: rx.len() as u32 });
     program.extend(rx);
     program.extend(tx);
     (program.len() <= MAX_INSTRUCTIONS).then_some(program)
 }
 
-/// Refuses a program that the kernel would: `how` says what it is made of.
+/// Refuses a program that the kernel would refuse. `how` describes its origin.
 pub(in crate::port) fn check_length(program: &[SockFilter], how: &str) -> Result<()> {
     let len = program.len();
     if len <= MAX_INSTRUCTIONS {
@@ -196,8 +198,8 @@ pub(in crate::port) fn check_length(program: &[SockFilter], how: &str) -> Result
     Err(Error::usage("filter", cause).help("write a shorter expression"))
 }
 
-/// The part of a distribution that looks at the queue. Queues next to each other, in rings next to
-/// each other, are one subtraction: usually that is all of them.
+/// The part of a distribution that examines the queue. Adjacent queues in adjacent rings need one
+/// subtraction: usually that covers all queues.
 fn choose(rings: &[Selection], class: Class, shift: u32, other: u32) -> Vec<SockFilter> {
     let mut part = vec![load(libc_ad::QUEUE)];
     let mut places = rings.iter().enumerate().filter(|(_, ring)| ring.class == class).peekable();
@@ -208,12 +210,12 @@ fn choose(rings: &[Selection], class: Class, shift: u32, other: u32) -> Vec<Sock
         {
             last = u32::from(next.queue) + shift;
         }
-        // Less than the first: jumps compare with >, so with the number before it.
+        // Less than the first: jumps compare with `>`, so this compares with the number before it.
         if let Some(before) = first.checked_sub(1) {
             part.push(greater(before, 0, 3));
         }
         part.push(greater(last, 2, 0));
-        // Wraps if the ring comes before the queue's number.
+        // Wraps if the ring's index is below the queue's number.
         part.push(SockFilter { code: opcode::ADD, jt: 0, jf: 0, k: place.wrapping_sub(first) });
         part.push(SockFilter { code: opcode::RET_A, jt: 0, jf: 0, k: 0 });
     }
@@ -221,8 +223,8 @@ fn choose(rings: &[Selection], class: Class, shift: u32, other: u32) -> Vec<Sock
     part
 }
 
-/// A program for what a TAP device sends, which is received at its other end: takes the packets of
-/// the queues that `mask` selects, of `queues` that there are.
+/// A program for packets that a TAP device sends and its other end receives: takes packets of the
+/// queues, out of `queues`, that `mask` selects.
 pub(in crate::port) fn of_queues(mask: &QueueMask, queues: u16) -> Vec<SockFilter> {
     let (chosen, others): (Vec<_>, Vec<_>) =
         (0..queues).partition(|queue| mask.selects(Class::Rx, usize::from(*queue)));
@@ -237,10 +239,10 @@ pub(in crate::port) fn of_queues(mask: &QueueMask, queues: u16) -> Vec<SockFilte
     program
 }
 
-/// What the programs of all interfaces are made of, too.
+/// Also used by the programs of `any`.
 pub(in crate::port) use self::libc_ad::{HARDWARE_TYPE, PKTTYPE as PACKET_TYPE, QUEUE};
 
-/// The program of a ring that is not selected.
+/// The program of a ring that the mask does not select.
 pub(in crate::port) const REJECT_ALL: [SockFilter; 1] = [REJECT];
 
 pub(in crate::port) const REJECT: SockFilter = SockFilter { code: opcode::RET, jt: 0, jf: 0, k: 0 };
@@ -283,12 +285,12 @@ pub(in crate::port) fn greater(k: u32, jt: u8, jf: u8) -> SockFilter {
     SockFilter { code: opcode::JUMP_GREATER, jt, jf, k }
 }
 
-/// Over so many instructions.
+/// Jumps over this many instructions.
 pub(in crate::port) fn jump(over: u32) -> SockFilter {
     SockFilter { code: opcode::JUMP, jt: 0, jf: 0, k: over }
 }
 
-/// Returns what was loaded.
+/// Returns the loaded value.
 pub(in crate::port) fn give() -> SockFilter {
     SockFilter { code: opcode::RET_A, jt: 0, jf: 0, k: 0 }
 }
@@ -369,7 +371,7 @@ mod tests {
         }
     }
 
-    /// Whatever queues are open, a packet that a ring takes is given to that ring.
+    /// For any set of open queues, the distribution gives each packet to the ring that takes it.
     #[test]
     fn the_distribution_agrees_with_the_rings() {
         const COUNT: u16 = 6;
@@ -394,8 +396,7 @@ mod tests {
         }
     }
 
-    /// One ring that takes several queues takes what the rings of these queues take, each packet
-    /// once.
+    /// One ring for several queues takes the same packets as the separate rings, each packet once.
     #[test]
     fn a_lot_is_the_sum_of_its_rings() {
         const COUNT: u16 = 4;

@@ -1,4 +1,4 @@
-//! Chooses the CPUs of sending threads, so that their packets leave by the right TX queue.
+//! Chooses the CPUs of sending threads, so that their packets leave by the intended TX queue.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,11 +11,10 @@ use crate::port::port::Port;
 use crate::port::steering::xps_binding::XpsBinding;
 use crate::port::steering::xps_watch::{WatchedBinding, XpsWatch};
 
-/// Chooses the CPUs of threads that send, one after the other.
+/// Chooses the CPUs of sending threads, one after the other.
 ///
-/// Where the sending CPU decides about the TX queue
-/// ([`PortInfo::tx_queues`](crate::port::PortInfo)), a thread gets the CPU of its queue that the
-/// fewest threads have. CPUs that the user named stay as they are.
+/// If the sending CPU determines the TX queue ([`PortInfo::tx_queues`](crate::port::PortInfo)), a
+/// thread gets the least used CPU of its queue. CPUs that the user named do not change.
 pub struct XpsBindings {
     placement: Placement,
     cpus: Vec<Option<u32>>,
@@ -24,7 +23,7 @@ pub struct XpsBindings {
 }
 
 impl XpsBindings {
-    /// Starts from where the threads would be otherwise.
+    /// Starts with `placement`, which applies where the CPU does not determine the TX queue.
     #[must_use]
     pub fn new(placement: &Placement) -> Self {
         Self {
@@ -35,16 +34,16 @@ impl XpsBindings {
         }
     }
 
-    /// The next thread is the one that sends through TX queue `queue` of `port`.
-    /// Returns what to tell the end ([`Tx::bind`](crate::port::Tx::bind)), where it matters.
+    /// Places the next thread, which sends through TX queue `queue` of `port`. Returns the argument
+    /// for [`Tx::bind`](crate::port::Tx::bind), if the CPU matters.
     pub fn next(&mut self, port: &mut Port, queue: u16) -> Option<XpsBinding> {
         let place = self.next_of_several(port, queue)?;
         self.watch_end(port, queue, &place);
         Some(place)
     }
 
-    /// The end of TX queue `queue` of `port`, through which several threads send. Returns what to
-    /// tell it, where it matters.
+    /// The binding of TX queue `queue` of `port` for an end that several threads share, if the CPU
+    /// matters.
     pub(crate) fn shared_end(&mut self, port: &Port, queue: u16) -> Option<XpsBinding> {
         let mut bindings = port.info.tx_queues.iter();
         let binding = bindings.find(|binding| binding.queue == queue)?;
@@ -55,7 +54,7 @@ impl XpsBindings {
         })
     }
 
-    /// The next thread is one of several that send through TX queue `queue` of `port`.
+    /// Places the next of several threads that send through TX queue `queue` of `port`.
     pub(crate) fn next_of_several(&mut self, port: &mut Port, queue: u16) -> Option<XpsBinding> {
         let usual = self.placement.cpu(self.cpus.len());
         let binding = port.info.tx_queues.iter_mut().find(|binding| binding.queue == queue);
@@ -68,7 +67,7 @@ impl XpsBindings {
             false => self.least_used(&binding.cpus).or(usual),
         };
         let own = cpu.filter(|cpu| binding.cpus.contains(*cpu));
-        // Of several threads, each has to be on one of the queue's CPUs.
+        // If several threads send, each must be on one of the queue's CPUs.
         let is_first = binding.cpu.is_none();
         binding.kept = own.is_some() && (is_first || binding.kept);
         binding.cpu = cpu;
@@ -77,7 +76,7 @@ impl XpsBindings {
         (!cpus.is_empty()).then(|| XpsBinding::new(cpus, own))
     }
 
-    /// What changes about `place` is noticed.
+    /// Watches `place` for changes.
     fn watch_end(&mut self, port: &Port, queue: u16, place: &XpsBinding) {
         let mut bindings = port.info.tx_queues.iter();
         let binding = bindings.find(|binding| binding.queue == queue);
@@ -94,13 +93,13 @@ impl XpsBindings {
         });
     }
 
-    /// The next thread sends through all queues of a port, as others do.
+    /// Places the next thread, which shares all queues of a port with other threads.
     pub fn next_of_all(&mut self, port: &mut Port) {
         self.take(self.placement.cpu(self.cpus.len()));
         port.info.tx_queues.iter_mut().for_each(release);
     }
 
-    /// Notices that the steering changes while these threads send.
+    /// Watches the steering while these threads send.
     #[must_use]
     pub fn watch(&mut self) -> XpsWatch {
         XpsWatch::new(std::mem::take(&mut self.watched))
@@ -122,8 +121,8 @@ impl XpsBindings {
     }
 }
 
-/// Notes for the user about packets that may have left by other queues than theirs: `strayed` has
-/// the queue of each end and its count of those.
+/// Notes for the user about packets that may have left by the wrong queue. `strayed` has the queue
+/// of each end and its number of such packets.
 #[must_use]
 pub fn tx_queue_notes(info: &PortInfo, strayed: impl Iterator<Item = (u16, u64)>) -> Vec<String> {
     let name = info.interface.as_ref().unwrap_or(&info.spec);
@@ -153,7 +152,7 @@ pub fn tx_queue_notes(info: &PortInfo, strayed: impl Iterator<Item = (u16, u64)>
     notes
 }
 
-/// Any thread sends through the queue.
+/// Marks the queue as used by any thread.
 fn release(binding: &mut TxBinding) {
     if matches!(binding.way, TxWay::Xps | TxWay::Bypass) {
         (binding.cpu, binding.kept) = (None, false);

@@ -1,8 +1,8 @@
-//! Notices that the steering of TX queues changes while threads send, and tells them where to go.
+//! Notices changes in the steering of TX queues while threads send, and tells them their new CPUs.
 //!
-//! Nothing in the kernel announces a write to `xps_cpus`, so the files are read once per
-//! [`PERIOD`], by the thread that waits for the session's end: reading them takes the kernel's
-//! `rtnl` lock, for which nobody who sends should wait.
+//! The kernel does not announce writes to `xps_cpus`. So the thread that waits for the end of the
+//! session reads the files once per [`PERIOD`]. Reading takes the kernel's `rtnl` lock, for which
+//! sending threads should not wait.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,10 +15,10 @@ use crate::mask::QueueSet;
 use crate::port::info::PortInfo;
 use crate::port::steering::xps_binding::XpsBinding;
 
-/// How often the steering is read, in nanoseconds.
+/// Time between two readings of the steering, in nanoseconds.
 const PERIOD: u64 = 1_000_000_000;
 
-/// Notices that the steering of TX queues changes while threads send.
+/// Notices changes in the steering of TX queues while threads send.
 #[derive(Default)]
 pub struct XpsWatch {
     state: Mutex<State>,
@@ -26,19 +26,19 @@ pub struct XpsWatch {
 
 #[derive(Default)]
 struct State {
-    /// When it was read last, on the monotonic clock.
+    /// Time of the last reading, on the monotonic clock.
     last: u64,
     ends: Vec<WatchedBinding>,
 }
 
-/// One end, or one thread of several that send through it.
+/// One end, or one of several threads that send through it.
 pub(in crate::port) struct WatchedBinding {
     pub(in crate::port) steering: Arc<Steering>,
-    /// What was found last.
+    /// The result of the last reading.
     pub(in crate::port) binding: TxBinding,
-    /// The CPU of its thread, if it has one alone.
+    /// The CPU of the thread, if the end has a single thread.
     pub(in crate::port) own: Option<u32>,
-    /// The thread goes where the queue is.
+    /// The thread may move to a CPU of the queue.
     pub(in crate::port) moves: bool,
     pub(in crate::port) place: XpsBinding,
     pub(in crate::port) changes: u32,
@@ -49,8 +49,8 @@ impl XpsWatch {
         Self { state: Mutex::new(State { last: 0, ends }) }
     }
 
-    /// Reads the steering if it is time for it: `now` is monotonic, in nanoseconds. Another thread
-    /// that does so is not waited for.
+    /// Reads the steering if it is due: `now` is monotonic, in nanoseconds. Does not wait for
+    /// another thread that is reading.
     pub fn look(&self, now: u64) {
         let Ok(mut state) = self.state.try_lock() else { return };
         if now.saturating_sub(state.last) < PERIOD {
@@ -58,9 +58,9 @@ impl XpsWatch {
         }
         state.last = now;
         state.ends.iter().for_each(|end| end.place.begin_reading());
-        // Of one port after the other.
+        // One port after the other.
         for of_port in state.ends.chunk_by_mut(|a, b| Arc::ptr_eq(&a.steering, &b.steering)) {
-            // An interface that is gone, or has another name now, says nothing any more.
+            // The steering of an interface that was removed or renamed cannot be read.
             let read = of_port.first().and_then(|end| end.steering.read());
             for end in of_port {
                 let mut found = read.iter().flatten();
@@ -71,8 +71,8 @@ impl XpsWatch {
         }
     }
 
-    /// Waits for the end of a session as `is_over` does, and looks from time to time: true if it
-    /// has ended within `timeout`.
+    /// Waits for the end of a session with `is_over`, and reads the steering periodically. True if
+    /// the session ended within `timeout`.
     pub fn while_waiting(&self, timeout: Duration, is_over: impl Fn(Duration) -> bool) -> bool {
         let begin = Instant::now();
         loop {
@@ -87,7 +87,7 @@ impl XpsWatch {
         }
     }
 
-    /// Notes for the user about what changed at the port that `info` describes.
+    /// Notes for the user about steering changes at the port that `info` describes.
     pub fn notes(&self, info: &PortInfo) -> Vec<String> {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let name = info.interface.as_deref().unwrap_or(&info.spec);
@@ -107,7 +107,7 @@ impl XpsWatch {
 }
 
 impl WatchedBinding {
-    /// Tells who sends if the queue is reached in another way than before.
+    /// Tells the sending threads if the steering of the queue has changed.
     fn compare(&mut self, found: &TxBinding) {
         if (found.way, &found.cpus) == (self.binding.way, &self.binding.cpus) {
             return;
@@ -121,7 +121,7 @@ impl WatchedBinding {
         self.binding = found.clone();
     }
 
-    /// What became of its frames.
+    /// The effect on its frames, for the note.
     fn outcome(&self) -> &'static str {
         let cpus = &self.binding.cpus;
         if self.own.is_some_and(|cpu| cpus.contains(cpu)) {
