@@ -1,4 +1,4 @@
-//! What a spec and [`OpenOptions`] say about a packet port.
+//! The options of a packet port, from its spec and [`OpenOptions`].
 
 use std::time::Duration;
 
@@ -12,49 +12,49 @@ use crate::port::number::{parse_number, parse_time};
 use crate::port::options::OpenOptions;
 use crate::port::spec::Spec;
 
-/// Memory of all rings that the masks select, unless the user says how much one gets. The kernel
-/// clears it page by page, which takes 10 to 200 ms here; `ring=` and `--ring` ask for more.
+/// Memory of all selected rings together, unless the user sets the size of a ring. The kernel
+/// clears it page by page, which takes 10 to 200 ms here; `ring=` and `--ring` request more.
 pub(super) const BUDGET: usize = 128 << 20;
 const LEAST: usize = 2 << 20;
-/// Memory for each of the packets that a program wants, if it wants few: three full frames of the
-/// usual MTU. Those of other links, and those that the kernel or the device has merged, are longer,
-/// so that a ring holds fewer of them at a time.
+/// Memory per packet for a program that wants few packets: three full frames of the usual MTU.
+/// Packets of other links, and packets that the kernel or the device has merged, are longer: a ring
+/// holds fewer of them at a time.
 const FRAME: usize = 5 << 10;
-/// The least for such a program.
+/// The minimum for such a program.
 const LEAST_OF_FEW: usize = 512 << 10;
 const MOST: usize = 16 << 20;
-/// How long a consumer may stall. The timer hands over even nearly empty blocks, so a longer stall
+/// How long a consumer may stall. The timer hands over even nearly empty blocks, so a stall longer
 /// than `retire` times the number of blocks loses packets at any rate. So a ring has enough blocks
-/// for this time, as long as each holds the longest frame; the default of `retire` provides the
+/// for this time if each needs to hold only the longest frame; the default of `retire` provides the
 /// rest.
 const STALL: Duration = Duration::from_millis(10_500);
 /// Larger blocks save no wake-ups: a receiver naps while full blocks arrive.
 const BLOCK: usize = 2 << 20;
-/// The default size of a ring has room for this many blocks with the longest frames.
+/// The default ring size has room for this many blocks of the longest frame.
 const BLOCKS: usize = 16;
 const FEWEST_BLOCKS: usize = 4;
-/// More blocks, for a short latency, are not worth their memory.
+/// More blocks for a short latency are not worth their memory.
 const MOST_BLOCKS: usize = 256;
 const LARGEST_RING: usize = 4 << 30;
 const LARGEST_BLOCK: usize = 64 << 20;
 /// A program that wants few packets gets a block for each, up to this many.
 const BLOCKS_OF_FEW: usize = 64;
-/// Bytes that the kernel adds to a packet that is alone in its block: the descriptor, the headers.
+/// Bytes that the kernel adds to a single packet in a block: the descriptor and the headers.
 const AROUND: usize = 256;
-/// Nominal frame size: the kernel checks it and packs packets regardless. Of slots it is the real
-/// one, with room for a packet of the usual MTU.
+/// Nominal frame size of blocks: the kernel checks it, but packs packets regardless. For slots it
+/// is the real size, with room for a packet of the usual MTU.
 const FRAME_SIZE: usize = 2048;
 const SHORTEST_SLOT: usize = 256;
 /// Bytes of slots that the kernel allocates at a time.
 const SLOTS_AT_ONCE: usize = 16 << 10;
-/// Most rings to open or to close at a time.
+/// The most rings opened or closed at a time.
 const AT_ONCE: usize = 32;
-/// Each ring wakes its thread once in this time, which at moderate rates is most of the cost of
-/// receiving.
+/// Each ring wakes its thread once in this time. At moderate rates these wake-ups are most of the
+/// cost of receiving.
 const RETIRE: Duration = Duration::from_millis(50);
 /// The longest acceptable delay while a user watches the packets.
 const LONGEST_RETIRE: Duration = Duration::from_millis(700);
-/// The kernel counts it in milliseconds.
+/// The kernel's unit is a millisecond.
 const SHORTEST_RETIRE: Duration = Duration::from_millis(1);
 
 /// The options of a spec.
@@ -64,28 +64,29 @@ pub(super) struct Config {
     pub(super) ring: Option<usize>,
     /// Bytes of a block; a power of two.
     pub(super) block: Option<usize>,
-    /// Bytes of all rings together that the program asks for.
+    /// Bytes of all rings together that the program requests.
     pub(super) all_rings: Option<usize>,
-    /// How many packets the program wants.
+    /// The number of packets that the program wants.
     pub(super) packets: Option<u64>,
-    /// After this time the kernel hands over a block that is not full, if the user sets it.
+    /// After this time the kernel hands over a block that is not full; `None` if the user does not
+    /// set it.
     pub(super) retire: Option<Duration>,
     /// The longest default of `retire`.
     pub(super) latency: Option<Duration>,
-    /// Transmit past the queueing discipline.
+    /// Bypass the queueing discipline on transmit.
     pub(super) bypass: bool,
-    /// Hand frames that are to be cut to the kernel.
+    /// Which frames the kernel segments.
     pub(super) vnet: Vnet,
-    /// Leave some packets to other handles.
+    /// Share the packets with other handles.
     pub(super) share: Option<Sharing>,
 }
 
-/// Which frames that are to be cut go to the kernel as they are.
+/// Which frames to segment are passed to the kernel whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Vnet {
-    /// Those that the device cuts itself, if there may be any at all.
+    /// The frames that the device segments, if the program sets `Forwarding::cuts`.
     Auto,
-    /// All that the kernel can cut.
+    /// All frames that the kernel can segment.
     On,
     /// None.
     Off,
@@ -95,7 +96,7 @@ impl Config {
     /// Reads the options `ring`, `block`, `retire`, `bypass`, `vnet` and `share`.
     ///
     /// # Errors
-    /// An unknown option, or a value that is not of its shape.
+    /// An unknown option, or a value of the wrong form.
     pub(super) fn parse(spec: &Spec, open: &OpenOptions) -> Result<Self> {
         let mut options = spec.options();
         let size = "a size such as 64M, from 16Ki to 4Gi";
@@ -136,7 +137,7 @@ impl Config {
         Ok(Self { ring, block, all_rings, packets, retire, latency, bypass, vnet, share })
     }
 
-    /// Whether the kernel should hand over packets one by one. No block is handed over so early.
+    /// Whether the kernel should hand over single packets. Blocks take longer than this.
     pub(super) fn is_immediate(&self) -> bool {
         self.retire.or(self.latency).is_some_and(|time| time < SHORTEST_RETIRE)
     }
@@ -149,7 +150,7 @@ impl Config {
     /// The time after which the kernel hands over a block that is not full, in a ring of `blocks`.
     pub(super) fn retire(&self, blocks: usize) -> Duration {
         let shortest = self.shortest_retire();
-        // A block for each packet is enough.
+        // One block per packet is enough.
         let of_few = |packets| usize::try_from(packets).is_ok_and(|packets| packets <= blocks);
         if self.retire.is_some() || self.packets.is_some_and(of_few) {
             return shortest;
@@ -159,15 +160,15 @@ impl Config {
         enough.min(self.latency.unwrap_or(LONGEST_RETIRE).min(LONGEST_RETIRE)).max(shortest)
     }
 
-    /// The same if there are enough blocks.
+    /// The same for a ring with enough blocks.
     fn shortest_retire(&self) -> Duration {
         let latency = self.latency.unwrap_or(RETIRE).clamp(SHORTEST_RETIRE, RETIRE);
         self.retire.unwrap_or(latency).max(SHORTEST_RETIRE)
     }
 
-    /// What to ask the kernel for: a ring of the shape `ring` whose blocks are handed over after
-    /// `retire`, or if that is 0 as much memory in slots for packets of which `longest` bytes are
-    /// wanted.
+    /// The request to the kernel: a ring of the shape `ring` whose blocks are handed over after
+    /// `retire`. If `retire` is 0, the same memory as slots for the first `longest` bytes of
+    /// packets.
     pub(super) fn request(
         (block, count): (usize, usize),
         retire: Duration,
@@ -192,19 +193,20 @@ impl Config {
         })
     }
 
-    /// How many blocks of the shortest time hold a stall.
+    /// The number of blocks, each of the shortest time, that covers a stall.
     fn blocks_of_a_stall(&self) -> usize {
         let blocks = STALL.as_nanos().div_ceil(self.shortest_retire().as_nanos().max(1));
         usize::try_from(blocks).unwrap_or(usize::MAX)
     }
 
-    /// How many rings to open or to close at a time. Few packets are worth few threads.
+    /// How many rings to open or close at a time. For few packets, more threads are not worth their
+    /// cost.
     pub(super) fn at_once(&self) -> usize {
         if self.packets.is_some_and(|packets| packets <= OpenOptions::FEW) { 2 } else { AT_ONCE }
     }
 
-    /// The shape of a ring that the masks exclude, beside rings of `selected` shape: it is there in
-    /// case the masks change. Small, unless the user said how large rings are.
+    /// The shape of a ring that the masks exclude, next to rings of `selected` shape. It exists in
+    /// case the masks change, and is small unless the user set the size.
     pub(super) fn excluded(&self, selected: (usize, usize)) -> (usize, usize) {
         match self.ring.or(self.block) {
             Some(_) => selected,
@@ -212,12 +214,12 @@ impl Config {
         }
     }
 
-    /// Block size and number of blocks of each of `rings` rings, for frames that are cut to
-    /// `longest` bytes.
+    /// Block size and number of blocks of each of `rings` rings, for frames of at most `longest`
+    /// bytes.
     pub(super) fn shape(&self, rings: usize, longest: usize) -> (usize, usize) {
         let single = holding(longest);
         let blocks = self.blocks_of_a_stall();
-        // Where a latency forbids to wait longer for a block, more of them are needed.
+        // If a latency forbids waiting longer for a block, more blocks are needed.
         let for_a_stall = match self.latency {
             Some(latency) if blocks <= MOST_BLOCKS && latency * (MOST / single) as u32 <= STALL => {
                 blocks * single
@@ -228,7 +230,7 @@ impl Config {
         let usual = if asked.is_some() { BLOCKS_OF_FEW * single } else { MOST };
         let share = (BUDGET / rings.max(1)).min(usual.max(for_a_stall)).max(LEAST);
         let share = share.max(BLOCKS * single).max(asked.unwrap_or(0)).min(LARGEST_RING);
-        // One ring may receive all of them.
+        // One ring may receive all of the packets.
         let of_few = |packets| {
             let packets = usize::try_from(packets).unwrap_or(usize::MAX);
             packets.saturating_mul(FRAME).max(packets.min(BLOCKS_OF_FEW) * single)
@@ -253,7 +255,7 @@ pub(super) fn holding(longest: usize) -> usize {
     longest.saturating_add(AROUND).clamp(page_size(), LARGEST_BLOCK).next_power_of_two()
 }
 
-/// The next smaller ring to try when the kernel has no memory for this one.
+/// The next smaller ring to try if the kernel lacks memory for this one.
 pub(super) fn smaller((block, count): (usize, usize)) -> Option<(usize, usize)> {
     if count >= 2 * FEWEST_BLOCKS {
         return Some((block, count / 2));

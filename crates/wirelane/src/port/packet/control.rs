@@ -23,51 +23,51 @@ use crate::port::steering::selection::{self, REJECT_ALL};
 use crate::stats::RxCounters;
 use crate::sync::lock;
 
-/// What one receiving socket is bound to, read back from the kernel: the 2010 multiqueue socket
-/// paper's question to the kernel.
+/// The binding of one receiving socket, read back from the kernel. The 2010 paper on multiqueue
+/// sockets proposed this query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Binding {
-    /// The class of the packets that it takes.
+    /// The class of the packets that it receives.
     pub class: Class,
-    /// Their queue; without meaning for [`Class::Other`].
+    /// Their queue; meaningless for [`Class::Other`].
     pub queue: u16,
-    /// The interface, as the kernel names it; `None` once the interface is gone.
+    /// Index of the interface in the kernel; `None` after the interface was removed.
     pub interface_index: Option<u32>,
-    /// Whether its program is attached: the port is started and the mask selects it.
+    /// Whether its program is attached: the port is started and the mask selects the socket.
     pub selected: bool,
 }
 
 /// The port's state for its receivers, and their diagnostics.
 #[derive(Default)]
 pub(super) struct Progress {
-    /// Monotonic time of the stop; 0 before.
+    /// Monotonic time of the stop; 0 before it.
     stopped_at: AtomicU64,
-    /// When a ring had packets last, and not long ago at the start.
+    /// Monotonic time at which a ring last had packets; the start counts, too.
     active_at: AtomicU64,
     notes: Mutex<Vec<String>>,
-    /// How often a ring saw the interface go down, and come back after it was removed: of all rings
-    /// the most.
+    /// How often a ring saw the interface go down, or return after its removal: the maximum of all
+    /// rings.
     downs: AtomicU64,
     returns: AtomicU64,
 }
 
 impl Progress {
-    /// When the port stopped; `None` while packets come.
+    /// The time at which the port stopped; `None` while it receives.
     pub(super) fn stopped_at(&self) -> Option<u64> {
         Some(self.stopped_at.load(Ordering::Acquire)).filter(|at| *at != 0)
     }
 
-    /// A ring has had packets at this time.
+    /// Records that a ring had packets at this time.
     pub(super) fn be_active(&self, now: u64) {
         self.active_at.fetch_max(now, Ordering::Relaxed);
     }
 
-    /// For how long no ring has had packets.
+    /// For how many nanoseconds no ring has had packets.
     pub(super) fn idle_since(&self, now: u64) -> u64 {
         now.saturating_sub(self.active_at.load(Ordering::Relaxed))
     }
 
-    /// Packets come no more.
+    /// Records the stop.
     pub(super) fn stop(&self) {
         self.stopped_at.store(clock::monotonic_ns().max(1), Ordering::Release);
     }
@@ -77,14 +77,13 @@ impl Progress {
         lock(&self.notes).push(note);
     }
 
-    /// How often a ring, which has ended, saw the interface go down, and come back after it was
-    /// removed.
+    /// Records how often an ended ring saw the interface go down, or return after its removal.
     pub(super) fn saw(&self, downs: u64, returns: u64) {
         self.downs.fetch_max(downs, Ordering::Relaxed);
         self.returns.fetch_max(returns, Ordering::Relaxed);
     }
 
-    /// The diagnostics; those about `interface` once, not once per ring.
+    /// The diagnostics, with one note about `interface` instead of one per ring.
     pub(super) fn notes(&self, interface: &str) -> Vec<String> {
         let mut notes = lock(&self.notes).clone();
         let times = |n: u64| if n == 1 { "once".to_owned() } else { format!("{n} times") };
@@ -105,18 +104,18 @@ impl Progress {
     }
 }
 
-/// The port's rings and what is attached to each.
+/// The port's rings and the state of their programs.
 pub(super) struct Handle {
     pub(super) rings: Vec<Ring>,
-    /// By ring.
+    /// One per ring.
     counters: Vec<Arc<RxCounters>>,
     pub(super) progress: Arc<Progress>,
     pub(super) spec: Spec,
     pub(super) device: Device,
     pub(super) snaplen: u32,
-    /// What is shared with other ports; there is one ring then.
+    /// Sharing with other ports; the port then has one ring.
     shared: Option<Membership>,
-    /// How many rings are closed at a time.
+    /// How many rings to close at a time.
     pub(super) at_once: usize,
     fanout: FanoutGroup,
     state: Mutex<State>,
@@ -124,14 +123,15 @@ pub(super) struct Handle {
 
 struct State {
     mask: QueueMask,
-    /// What follows the selection in the program of every ring.
+    /// Appended to the selection in the program of every ring.
     filter: Option<Vec<SockFilter>>,
     phase: Phase,
-    /// By ring: whether it is open to packets: its own program is attached, and not the one that
-    /// rejects. With a counting fanout program all rings have their own.
+    /// Per ring: whether its selecting program is attached instead of the rejecting one. With a
+    /// counting fanout program, every ring has its selecting program, and this is the ring's switch
+    /// there.
     open: Vec<bool>,
-    /// A socket that is open and nothing else: see [`Handle::stop`]. It also holds the wish for
-    /// promiscuous mode, which the kernel forgets when it is closed.
+    /// A socket that only stays open: see [`Handle::stop`]. It also keeps promiscuous mode on,
+    /// which the kernel ends when the socket is closed.
     spare: Option<PacketSocket>,
 }
 
@@ -158,7 +158,7 @@ impl Handle {
         Self { rings, counters, progress, spec, device, snaplen, shared, at_once, fanout, state }
     }
 
-    /// What each socket is bound to and takes.
+    /// The binding of each socket, and whether it takes packets.
     pub(super) fn bindings(&self) -> Result<Vec<Binding>> {
         let state = lock(&self.state);
         let binding = |(ring, open): (&Ring, &bool)| {
@@ -174,12 +174,12 @@ impl Handle {
         self.rings.iter().zip(&state.open).map(binding).collect()
     }
 
-    /// Blocks by who has them.
+    /// Blocks by owner.
     pub(super) fn frames(&self) -> FrameCounts {
         count_blocks(&self.rings)
     }
 
-    /// By ring, whether the mask selects it, or some of what it takes.
+    /// Per ring, whether the mask selects it or a part of its packets.
     fn wanted(&self, mask: &QueueMask) -> Vec<bool> {
         if self.shared.is_some() {
             return self.rings.iter().map(|_| true).collect();
@@ -191,8 +191,8 @@ impl Handle {
         self.rings.iter().map(selects).collect()
     }
 
-    /// Opens and closes those rings that `mask` changes, without a fanout program by swapping their
-    /// programs. If one fails, those already swapped are swapped back.
+    /// Opens and closes the rings that `mask` changes; without a fanout program, by replacing their
+    /// programs. If one fails, restores the programs already replaced.
     fn switch(&self, state: &mut State, mask: &QueueMask) -> Result<()> {
         let wanted = self.wanted(mask);
         if let Some(program) = self.fanout.program() {
@@ -219,7 +219,7 @@ impl Handle {
         Ok(())
     }
 
-    /// Lets in what `mask` selects of the packets of `ring`, or nothing.
+    /// Accepts the packets of `ring` that `mask` selects; none without a mask.
     fn attach(
         &self,
         ring: &Ring,
@@ -242,11 +242,11 @@ impl Handle {
         attached.map_err(|error| Error::os(self.device.name.as_str(), error))
     }
 
-    /// Reports if the number of queues has changed since opening.
+    /// Reports a changed number of queues since opening.
     fn compare_queues(&self) {
         let name = self.device.name.as_str();
-        // Another namespace may have an interface of this name, and a thread may stop us from
-        // there.
+        // Another namespace may have an interface of this name, and the calling thread may be in
+        // that namespace.
         let Ok((index, [rx, tx])) = inspect::queue_counts(name) else { return };
         if index != self.device.index {
             return;
@@ -265,7 +265,7 @@ impl Handle {
         }
     }
 
-    /// Reports if the driver seems not to record the queues of received packets.
+    /// Reports a driver that seems not to record the queues of received packets.
     fn hidden_queues(&self) -> Option<String> {
         let device = &self.device;
         let mask = self.mask();
@@ -289,7 +289,7 @@ impl Handle {
     }
 }
 
-/// The blocks of these rings by who has them.
+/// The blocks of these rings by owner.
 pub(super) fn count_blocks(rings: &[Ring]) -> FrameCounts {
     rings.iter().fold(FrameCounts::default(), |mut counts, ring| {
         counts += ring.frames();
@@ -297,8 +297,8 @@ pub(super) fn count_blocks(rings: &[Ring]) -> FrameCounts {
     })
 }
 
-/// Whether there are packets that the program does not accept. One that returns at once, and not 0,
-/// takes all; it may set A before, for who looks at it.
+/// Whether the program may reject packets. A program that first returns a number other than 0
+/// accepts all; it may load A before, for a program that reads A.
 pub(super) fn may_reject(program: &[SockFilter]) -> bool {
     let first = program.iter().find(|instruction| instruction.code != LOAD);
     !first.is_some_and(|first| first.code == RETURN && first.k > 0)
@@ -366,8 +366,8 @@ impl Control for Handle {
         passed.map(Some).map_err(|error| Error::os(self.device.name.as_str(), error))
     }
 
-    /// A packet that was sent through a socket of a fanout group is shown to no socket of that
-    /// group (`skb_loop_sk`, `match_fanout_group`).
+    /// The kernel shows a packet that was sent through a socket of a fanout group to no socket of
+    /// that group (`skb_loop_sk`, `match_fanout_group`).
     fn inject(&self, frame: &[u8], wait: bool) -> Option<io::Result<usize>> {
         let socket = self.rings.first()?.socket();
         Some(if wait { socket.send_frame(frame) } else { socket.try_send_frame(frame) })
@@ -388,10 +388,10 @@ impl Control for Handle {
 }
 
 impl Driver for Handle {
-    /// Lets in what the mask selects.
+    /// Accepts the packets that the mask selects.
     ///
     /// # Errors
-    /// The system refuses a program; then nothing is let in.
+    /// The system refuses a program; then no ring accepts packets.
     fn start(&self) -> Result<()> {
         let mut state = lock(&self.state);
         if state.phase != Phase::Opened {
@@ -429,7 +429,7 @@ impl Drop for Handle {
             drop(lock(one).take());
             Ok(())
         };
-        // What cannot fail.
+        // Closing cannot fail.
         let _ = in_parallel(&all, self.at_once, close);
     }
 }

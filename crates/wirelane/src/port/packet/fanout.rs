@@ -1,5 +1,5 @@
-//! The eBPF program of the fanout group: it chooses the ring of each packet and counts it, before
-//! the filter of the ring runs.
+//! The eBPF program of the fanout group: chooses the ring of each packet and counts the packet,
+//! before the ring's filter runs.
 //!
 //! ```text
 //!                       ┌─ ring closed, or no ring for it ─▶ drain
@@ -8,15 +8,16 @@
 //!                                     (the filter)          └─▶ gone    filtered = the difference
 //! ```
 //!
-//! The kernel does not count what a socket's filter rejects. The fanout group of the rings has a
-//! program that looks at each packet anyway, to choose the ring; as eBPF it also adds 1 to a
-//! counter of the ring, in memory of the CPU that it runs on. A packet that it passed on and that
-//! the ring did not accept was filtered. The filter stays classic BPF, so that it can be changed
-//! without privileges: loading another eBPF program would need CAP_BPF.
+//! The kernel does not count packets that a socket's filter rejects. The fanout group of the rings
+//! has a program that examines each packet anyway, to choose the ring. As eBPF it also adds 1 to a
+//! counter of the ring, in memory of the current CPU. A packet that it passed on and that the ring
+//! did not accept was filtered. The filter remains classic BPF, so that it can be changed without
+//! privileges: loading another eBPF program would need CAP_BPF.
 //!
 //! The program reads from shared memory whether a ring is open, so opening and closing are one
-//! store, and a packet is counted exactly if the ring's filter sees it. All other packets
-//! go to one more socket of the group, which rejects them: the program of a group cannot drop.
+//! store, and a packet is counted exactly if the ring's filter sees it. All other packets are given
+//! to one more socket of the group, which rejects them, because the program of a group cannot drop
+//! packets.
 //!
 //! Measured: counting costs 2 ns per packet. Opening costs 0.2 ms more, of which loading the
 //! program takes 0.07 ms and the extra socket 0.12 ms.
@@ -36,36 +37,35 @@ use crate::inspect::QueueMapping;
 use crate::mask::Class;
 use crate::port::steering::selection::{REJECT_ALL, Selection};
 
-/// Words that no other CPU writes begin at a multiple of this: two cache lines.
+/// Words that no other CPU writes start at multiples of this: two cache lines.
 const APART: usize = 16;
 
-/// Words for each of the packets that a ring gets from the interface and from the host: whether it
-/// is open to them, and how many there were. Each CPU has its own.
+/// Words per ring and direction (received or sent): whether the ring is open, and the number of
+/// packets. Each CPU has separate words.
 const WORDS: usize = 2;
 
-/// Who gets which packet.
+/// How packets are distributed.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Choice<'a> {
-    /// The one ring that takes it.
+    /// To the one ring whose selection matches.
     Selections(&'a [Selection]),
-    /// Of the rings of all interfaces, the one of its queue number; from this number on they share
-    /// a ring.
+    /// `any`: to the ring of the queue number; numbers from this one on share a ring.
     Numbers(u16),
 }
 
 /// The fanout group of the rings of a port.
 pub(super) struct FanoutGroup {
     program: Option<Arc<FanoutProgram>>,
-    /// Takes the packets that the program gives to no ring.
+    /// Receives the packets that the program gives to no ring.
     drain: Option<PacketSocket>,
-    /// Why what filters reject is not counted.
+    /// Why rejected packets are not counted.
     uncounted: String,
 }
 
 impl FanoutGroup {
     /// Makes the rings a group with a counting program, if the kernel permits it. `drain` is opened
-    /// later than the sockets of the rings: when a link comes back, the kernel puts them into the
-    /// group in that order.
+    /// later than the sockets of the rings: when a link returns, the kernel adds them to the group
+    /// in that order.
     pub(super) fn with_program(
         rings: &[Ring],
         choice: Choice<'_>,
@@ -87,7 +87,8 @@ impl FanoutGroup {
         }
     }
 
-    /// Every ring is offered packets, and its program decides. `why` says why nothing is counted.
+    /// Every ring is offered all packets, and its program decides. `why` is the reason for not
+    /// counting.
     pub(super) fn without_program(why: impl Into<String>) -> Self {
         Self { program: None, drain: None, uncounted: why.into() }
     }
@@ -96,15 +97,15 @@ impl FanoutGroup {
         self.program.as_ref()
     }
 
-    /// Lets nothing more into the rings. `spare` is a packet socket of the port.
+    /// Stops accepting packets into the rings. `spare` is a packet socket of the port.
     ///
-    /// A packet that met the old program may still be on its way into a ring. Closing a packet
-    /// socket waits until no processor is at it any more (synchronize_net in packet_release). With
-    /// the program it is counted, so the filter has to be what it was until then.
+    /// A packet that met the old program may still be entering a ring. Closing a packet socket
+    /// waits until no processor uses it (synchronize_net in packet_release). The fanout program has
+    /// counted such a packet, so the filter must not change before that.
     pub(super) fn shut(&self, rings: &[Ring], spare: Option<PacketSocket>) {
         let reject = || {
             for ring in rings {
-                // It can only fail for want of a few bytes of memory; then receiving ends by its
+                // Fails only if a few bytes of memory are missing; then the receiver ends by its
                 // time limit.
                 let _ = ring.attach(&REJECT_ALL);
             }
@@ -122,23 +123,23 @@ impl FanoutGroup {
         }
     }
 
-    /// Why what filters reject is not counted; `None` if it is.
+    /// Why rejected packets are not counted; `None` if they are.
     pub(super) fn uncounted(&self) -> Option<&str> {
         self.program.is_none().then_some(&self.uncounted)
     }
 
-    /// What is to be closed.
+    /// The drain, for closing it.
     pub(super) fn take_drain(&mut self) -> Option<PacketSocket> {
         self.drain.take()
     }
 }
 
-/// For the user, once a filter rejects packets that nobody counts, which is `why`.
+/// A note for the user, when a filter rejects packets that are not counted because of `why`.
 pub(super) fn note(why: &str) -> String {
     format!("what the filter rejects is not counted: {why}")
 }
 
-/// What lets packets into rings.
+/// The switches and counters of the fanout program.
 #[derive(Debug)]
 pub(super) struct FanoutProgram {
     words: Words,
@@ -147,7 +148,7 @@ pub(super) struct FanoutProgram {
 }
 
 impl FanoutProgram {
-    /// Makes the rings a group, in front of which it stands. All are closed.
+    /// Makes the rings a group with this program. All rings are closed.
     fn new(
         rings: &[Ring],
         choice: Choice<'_>,
@@ -164,8 +165,8 @@ impl FanoutProgram {
         drain.attach_filter(&REJECT_ALL)?;
         drain.bind(ifindex, ETH_P_ALL_BE)?;
         this.lead(rings, &program, outgoing, drain).inspect_err(|_| {
-            // Those that are in the group get what they take, and the others are offered
-            // everything.
+            // Rings in the group receive their packets, and the kernel offers all packets to the
+            // others.
             (0..count).for_each(|ring| this.set_open(ring, true, true));
         })?;
         Ok(this)
@@ -187,38 +188,37 @@ impl FanoutProgram {
         sockets.try_for_each(|socket| socket.join_fanout(group, members, outgoing))
     }
 
-    /// Lets packets in to `ring` that were received, and those that the host sent, or not.
+    /// Opens or closes `ring` for received packets and for packets that the host sent.
     pub(super) fn set_open(&self, ring: usize, received: bool, sent: bool) {
         for (place, is_open) in (0..).zip([received, sent]) {
             self.places(ring, place).for_each(|word| self.words.store(word, u64::from(is_open)));
         }
     }
 
-    /// Lets nothing in any more. What is on its way through the rings' programs is still counted,
-    /// and taken.
+    /// Closes all rings. Packets that are entering a ring are still counted and accepted.
     pub(super) fn close(&self) {
         (0..self.rings).for_each(|ring| self.set_open(ring, false, false));
     }
 
-    /// How many packets each CPU let in to `ring`.
+    /// How many packets each CPU gave to `ring`.
     pub(super) fn counted(&self, ring: usize) -> impl Iterator<Item = u64> {
         let of = |word| self.words.load(word + 1);
         let both = self.places(ring, 0).zip(self.places(ring, 1));
         both.map(move |(received, sent)| of(received) + of(sent))
     }
 
-    /// The first words of a ring, of each CPU: for what was received (0) or sent (1).
+    /// The first word of a ring for each CPU: for received (0) or sent (1) packets.
     fn places(&self, ring: usize, sent: usize) -> impl Iterator<Item = usize> {
         let stride = stride(self.rings);
         (0..self.cpus).map(move |cpu| cpu * stride + WORDS * (2 * ring + sent))
     }
 
-    /// Every packet to a ring, or to the drain, which comes after the last one.
+    /// Gives every packet to a ring, or to the drain, whose index follows the last ring's.
     fn program(&self, choice: Choice<'_>) -> Vec<Insn> {
         let mut asm = Assembler::new();
         let (sent, drain) = (asm.label(), asm.label());
         asm.emit(Insn::load(Size::Word, TYPE, Reg::R1, sk_buff::PKT_TYPE));
-        // What the host hears of itself is dropped by `tpacket_rcv` before it looks at filters.
+        // `tpacket_rcv` drops looped-back multicasts before it runs filters.
         asm.jump_if(Cond::Eq, TYPE, i32::from(PACKET_LOOPBACK), drain);
         asm.emit(Insn::load(Size::Word, QUEUE, Reg::R1, sk_buff::QUEUE_MAPPING));
         asm.jump_if(Cond::Eq, TYPE, i32::from(PACKET_OUTGOING), sent);
@@ -231,7 +231,7 @@ impl FanoutProgram {
             Choice::Numbers(queues) => {
                 self.choose_number(&mut asm, queues, 0, drain);
                 asm.place(sent);
-                // What the host sends to itself is taken when it is received.
+                // Packets that the host sends to itself are taken when they are received.
                 asm.emit(Insn::load(Size::Word, Reg::R3, Reg::R1, sk_buff::IFINDEX));
                 asm.jump_if(Cond::Eq, Reg::R3, LOOPBACK_INDEX, drain);
                 self.choose_number(&mut asm, queues, 1, drain);
@@ -240,11 +240,11 @@ impl FanoutProgram {
         asm.place(drain);
         asm.emit(Insn::mov(Reg::R0, self.rings as i32));
         asm.emit(Insn::exit());
-        // A program whose jumps do not reach is refused as an empty one is.
+        // If jumps exceed their range, the program is empty, and the kernel refuses it.
         asm.finish().unwrap_or_default()
     }
 
-    /// The packet to the ring of its number; the last ring has all those beyond.
+    /// Gives the packet to the ring of its number; higher numbers share the last ring.
     fn choose_number(&self, asm: &mut Assembler, queues: u16, sent: usize, drain: Label) {
         let beyond = asm.label();
         asm.jump_if(Cond::Ge, QUEUE, i32::from(queues), beyond);
@@ -260,7 +260,8 @@ impl FanoutProgram {
         let is_shifted = first.mapping == QueueMapping::Shifted;
         let tied = asm.label();
         let other = rings.iter().position(|ring| ring.class == Class::Other);
-        // Of no queue is number 0, where queues count from 1, and what the interface does not have.
+        // Packets without a queue have number 0, where queues count from 1, or a number that the
+        // interface does not have.
         let queues = i32::from(first.rx_queues);
         match other {
             Some(other) if is_shifted => {
@@ -282,8 +283,8 @@ impl FanoutProgram {
         self.choose(asm, rings, (Class::Rx, i32::from(is_shifted)), drain);
     }
 
-    /// The packet to the ring of its queue, if there is one. Queues next to each other, in rings
-    /// next to each other, are one addition.
+    /// Gives the packet to the ring of its queue, if there is one. Adjacent queues in adjacent
+    /// rings need one addition.
     fn choose(
         &self,
         asm: &mut Assembler,
@@ -311,10 +312,10 @@ impl FanoutProgram {
         asm.jump(drain);
     }
 
-    /// Counts the packet for the ring, and gives it to it, if that is open.
+    /// Counts the packet for the ring and gives it to the ring, if the ring is open.
     ///
-    /// It stands once on every way here: without CAP_PERFMON what is added to an address has to be
-    /// in the same bounds each time (`sanitize_ptr_alu`).
+    /// Each path has its own copy of this code: without CAP_PERFMON, the value added to an address
+    /// must have the same bounds every time (`sanitize_ptr_alu`).
     fn pass(&self, asm: &mut Assembler, sent: usize, drain: Label) {
         const CPU: Reg = Reg::R0;
         asm.emit(Insn::call(GET_SMP_PROCESSOR_ID));
@@ -330,8 +331,8 @@ impl FanoutProgram {
         let count = is_open + WORD as i16;
         asm.emit(Insn::load(Size::Double, Reg::R2, Reg::R1, is_open));
         asm.jump_if(Cond::Eq, Reg::R2, 0, drain);
-        // Not atomic: nothing else runs on this CPU meanwhile, as packets come and go with softirqs
-        // off.
+        // Need not be atomic: packets are processed with softirqs off, so no other packet is
+        // processed on this CPU in between.
         asm.emit(Insn::load(Size::Double, Reg::R2, Reg::R1, count));
         asm.emit(Insn::alu64(Alu::Add, Reg::R2, 1));
         asm.emit(Insn::store(Size::Double, Reg::R1, count, Reg::R2));
@@ -340,7 +341,7 @@ impl FanoutProgram {
     }
 }
 
-/// Words of a CPU.
+/// Words per CPU.
 fn stride(rings: usize) -> usize {
     (2 * WORDS * rings).next_multiple_of(APART)
 }
@@ -349,7 +350,7 @@ fn stride(rings: usize) -> usize {
 const TYPE: Reg = Reg::R3;
 /// Its queue number.
 const QUEUE: Reg = Reg::R2;
-/// The ring that was chosen. It survives a call.
+/// The chosen ring. The register survives a call.
 const RING: Reg = Reg::R6;
 /// Bytes of a word.
 const WORD: i32 = size_of::<u64>() as i32;
@@ -357,7 +358,7 @@ const WORD: i32 = size_of::<u64>() as i32;
 /// `BPF_FUNC_get_smp_processor_id`.
 const GET_SMP_PROCESSOR_ID: i32 = 8;
 
-/// `LOOPBACK_IFINDEX` of the kernel: in every namespace.
+/// `LOOPBACK_IFINDEX` of the kernel, the same in every namespace.
 const LOOPBACK_INDEX: i32 = 1;
 
 /// `struct __sk_buff` of `linux/bpf.h`.

@@ -1,4 +1,4 @@
-//! The frames of a transmitting end, read by other threads.
+//! The frame counts of a transmitting end, for other threads.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use crate::pool::PoolGauge;
 use crate::port::accounting::FrameCounts;
 
-/// Reads a transmitter from outside.
+/// Reads a transmitter's state from another thread.
 #[derive(Clone)]
 pub(super) struct TxGauge {
     pub(super) slots: u32,

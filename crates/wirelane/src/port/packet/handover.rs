@@ -1,4 +1,4 @@
-//! How the kernel hands packets over: in blocks, or one by one in slots.
+//! How the kernel hands packets over: in blocks, or singly in slots.
 
 use std::time::Duration;
 
@@ -7,8 +7,8 @@ use wirelane_os::packet::PacketSocket;
 use super::config::{self, Config};
 use super::ring::Request;
 
-/// Bytes of long packets that a socket must be able to queue for slots to be used. An eighth of a
-/// second at 1 Gbit/s, with the kernel's overhead.
+/// Bytes of long packets that a socket must be able to queue for slots to be used: 33 ms at
+/// 1 Gbit/s.
 const QUEUED: usize = 4 << 20;
 
 /// How the rings of a port are filled.
@@ -17,8 +17,8 @@ pub(super) struct Handover {
 }
 
 impl Handover {
-    /// One by one if the user wants that and `socket`, one of those of the port, may queue enough
-    /// long packets, which older kernels do not allow without CAP_NET_ADMIN.
+    /// Singly, if the user wants that and `socket`, one of the port's sockets, may queue enough
+    /// long packets. Older kernels do not allow that without CAP_NET_ADMIN.
     pub(super) fn new(config: &Config, socket: &PacketSocket, notes: &mut Vec<String>) -> Self {
         if !config.is_immediate() {
             return Self { one_by_one: false };
@@ -35,13 +35,13 @@ impl Handover {
         Self { one_by_one }
     }
 
-    /// The time after which a block that is not full is handed over, in a ring of `blocks`; 0 if
-    /// there are none. It is the same for all rings, as they wait for each other.
+    /// The time after which a block that is not full is handed over, in a ring of `blocks`; 0 for
+    /// slots. It is the same for all rings, as they wait for each other.
     pub(super) fn retire(&self, config: &Config, blocks: usize) -> Duration {
         if self.one_by_one { Duration::ZERO } else { config.retire(blocks) }
     }
 
-    /// The request to the kernel for a ring of `shape`; other rings have `blocks` blocks.
+    /// The request to the kernel for a ring of `shape`; selected rings have `blocks` blocks.
     pub(super) fn request(
         &self,
         config: &Config,
@@ -52,7 +52,7 @@ impl Handover {
         Config::request(shape, self.retire(config, blocks), longest)
     }
 
-    /// A note for the user if blocks of this shape do not hold `longest` bytes of a packet.
+    /// A note for the user if blocks of this shape truncate packets of `longest` bytes.
     pub(super) fn note(&self, shape: (usize, usize), longest: usize) -> Option<String> {
         let is_cut = !self.one_by_one && shape.0 < config::holding(longest);
         is_cut.then(|| format!("packets over the block size of {} bytes are cut", shape.0))

@@ -1,4 +1,4 @@
-//! Where the frames of a TX queue have to be sent from. See `tx`.
+//! The CPUs from which the frames of a TX queue must be sent. See `tx`.
 
 use std::thread::{self, ThreadId};
 
@@ -7,19 +7,19 @@ use wirelane_os::affinity;
 use crate::inspect::CpuList;
 use crate::port::steering::xps_binding::XpsBinding;
 
-/// The CPUs from which frames leave by the queue.
+/// The CPUs whose frames leave by the queue.
 pub(super) struct Home {
     place: XpsBinding,
-    /// Of these the last ones that it has had.
+    /// The CPUs after the last change noticed.
     cpus: CpuList,
-    /// The one of the thread that sends.
+    /// The CPU of the sending thread.
     own: Option<u32>,
     thread: ThreadId,
-    /// Readings and changes of the steering that were noticed.
+    /// Readings and changes of the steering noticed so far.
     readings: u32,
     changes: u32,
-    /// Frames handed to the kernel from one of the CPUs: now, when the place was last looked at,
-    /// and when the last reading and the one before it were noticed.
+    /// Frames handed to the kernel from one of the CPUs: now, at the last look, and when the last
+    /// two readings were noticed.
     pub(super) handed: u64,
     looked: u64,
     before: [u64; 2],
@@ -35,7 +35,7 @@ impl Home {
             own,
             thread: thread::current().id(),
             readings,
-            // Changes before the start of this thread count, too.
+            // Changes before this thread started count too.
             changes: 0,
             handed: 0,
             looked: 0,
@@ -43,7 +43,7 @@ impl Home {
         }
     }
 
-    /// Follows changes of the place; returns the number of frames that may have strayed since the
+    /// Follows changes of the binding; returns the number of frames that may have strayed since the
     /// last call.
     #[inline]
     pub(super) fn look(&mut self) -> u64 {
@@ -56,8 +56,8 @@ impl Home {
         if changes == self.changes { 0 } else { self.follow(changes) }
     }
 
-    /// At the last reading but one, the steering was still the earlier one, and so for all frames
-    /// handed over before that reading.
+    /// At the last reading but one, the steering was still the earlier one. So frames handed over
+    /// before it did not stray.
     #[cold]
     fn follow(&mut self, changes: u32) -> u64 {
         let (cpus, own) = self.place.latest();
@@ -74,7 +74,8 @@ impl Home {
         self.cpus.contains(affinity::current_cpu())
     }
 
-    /// Moves the sending thread back to its CPU; other callers stay. A cpuset may forbid it.
+    /// Moves the sending thread back to its CPU; other callers are not moved. A cpuset may forbid
+    /// it.
     #[cold]
     pub(super) fn go(&self) {
         if let Some(cpu) = self.own

@@ -1,10 +1,10 @@
-//! The idle policy of a ring: how long to look away from a ring while packets come densely.
+//! The idle policy of a ring: how long to sleep while packets arrive densely.
 //!
-//! Waking for each block costs more than walking it: about 70 µs of CPU time per wake-up, measured
-//! on a virtual machine with Linux 6.18. With blocks of 512 KiB and packets of 1500 bytes that is
-//! 230 ns per packet, and 40 ns with naps. So while full blocks come, a receiver naps until several
-//! have gathered. It waits for the kernel while blocks time out, or come so slowly that a nap would
-//! end before the second one.
+//! A wake-up per block costs more than processing it: about 70 µs of CPU time, measured on a
+//! virtual machine with Linux 6.18. With blocks of 512 KiB and packets of 1500 bytes that is 230 ns
+//! per packet, and 40 ns with naps. So while full blocks arrive, a receiver naps until several have
+//! gathered. It waits for the kernel if blocks time out, or arrive so slowly that a nap would end
+//! before the second one.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ pub(super) struct IdlePolicy {
     decided: u64,
     /// Blocks opened since the last decision.
     blocks: u32,
-    /// The last block was full when it was handed over, not timed out.
+    /// The last block was handed over because it was full.
     dense: bool,
 }
 
@@ -30,14 +30,14 @@ impl IdlePolicy {
         Self { nap: Self::SHORTEST, until: 0, decided: 0, blocks: 0, dense: false }
     }
 
-    /// Counts a block that was opened; `full` if it was not its time-out that handed it over.
+    /// Counts a block that was opened; `full` if it was handed over before its time-out.
     #[inline]
     pub(super) fn opened(&mut self, full: bool) {
         self.blocks += 1;
         self.dense = full;
     }
 
-    /// The nap to take at time `now`, if any: a new one after new blocks, else what is left of the
+    /// The nap to take at time `now`, if any: a new nap after new blocks, otherwise the rest of the
     /// last one.
     pub(super) fn next(&mut self, now: u64, longest: u64, ring: u32) -> Option<Duration> {
         let blocks = std::mem::take(&mut self.blocks);
@@ -58,8 +58,8 @@ impl IdlePolicy {
     }
 }
 
-/// How long a receiver may nap before a ring of `bytes` could overflow: half of what it holds at
-/// `speed` bits per second, or at the rate that virtual devices reach if that is higher.
+/// How long a receiver may nap before a ring of `bytes` could overflow: half the time to fill it at
+/// `speed` bits per second, or at the rate of virtual devices if that is higher.
 pub(super) fn longest_nap(bytes: u64, speed: Option<u64>, retire: u64) -> u64 {
     const VIRTUAL: u64 = 20_000_000_000;
     let bytes_per_second = speed.unwrap_or(0).max(VIRTUAL) / 8;

@@ -1,4 +1,4 @@
-//! The interface under a ring: it goes down, is removed, and comes back.
+//! Link changes of the interface under a ring: down, removed, and back.
 
 use std::io;
 
@@ -10,37 +10,37 @@ use crate::error::{Error, Result};
 use crate::port::device::{link_type, removed};
 use crate::stats::RxCounters;
 
-/// What to do when the interface is removed.
+/// The reaction to a removed interface.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum OnRemoval {
     End,
-    /// Go on as soon as there is one of the same name.
+    /// Continue with a new interface of the same name.
     Wait {
         promiscuous: bool,
     },
 }
 
-/// What is known of the interface.
+/// State of the interface.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Link {
-    /// It was never seen to go down.
+    /// It has not gone down.
     Up,
-    /// It went down and may be up again or removed; the kernel reports neither.
+    /// It has gone down, and may be up again or removed; the kernel reports neither.
     Uncertain,
-    /// It is gone, and awaited.
+    /// It was removed, and the port waits for a new one.
     Gone,
 }
 
 /// Follows the interface of one socket.
 pub(super) struct LinkWatch {
     link: Link,
-    /// How often it went down, and came back after it was removed.
+    /// How often it went down, and returned after its removal.
     downs: u64,
     returns: u64,
     on_removal: OnRemoval,
     /// The link-layer header of frames.
     link_type: u16,
-    /// An error of the socket that receiving has found.
+    /// A socket error found while receiving.
     pub(super) pending: Option<io::Error>,
 }
 
@@ -49,24 +49,25 @@ impl LinkWatch {
         Self { link: Link::Up, downs: 0, returns: 0, on_removal, link_type, pending: None }
     }
 
-    /// Whether it was removed, and is awaited.
+    /// Whether it was removed, and the port waits for a new one.
     pub(super) fn is_gone(&self) -> bool {
         self.link == Link::Gone
     }
 
-    /// Tells at the end what was seen. A ring that is stopped because another one has found the
-    /// interface removed may have seen it go down only, which was the beginning of that.
+    /// Reports the events at the end. If another ring has found the interface removed and stopped
+    /// this one, this ring may have seen only the start of the removal, as "down": that does not
+    /// count.
     pub(super) fn report(&self, socket: &PacketSocket, progress: &Progress) {
         let removed = self.link == Link::Uncertain && socket.has_lost_interface().unwrap_or(false);
         progress.saw(self.downs.saturating_sub(removed.into()), self.returns);
     }
 
-    /// Detects that the interface `name` went down, after which the kernel restores the socket
-    /// itself (`packet_notifier`), or was removed: then packets come only from another one of its
-    /// name, if at all.
+    /// Detects that the interface `name` went down or was removed. After the former, the kernel
+    /// restores the socket itself (`packet_notifier`). After the latter, packets can come only from
+    /// a new interface of its name.
     ///
     /// # Errors
-    /// Nothing new will come.
+    /// No more packets can arrive.
     pub(super) fn check(
         &mut self,
         socket: &PacketSocket,
@@ -97,7 +98,7 @@ impl LinkWatch {
             return Ok(());
         }
         if self.link == Link::Uncertain {
-            // It was that it went away.
+            // The error was the start of the removal.
             self.downs = self.downs.saturating_sub(1);
         }
         self.link = Link::Gone;
@@ -110,8 +111,8 @@ impl LinkWatch {
         }
     }
 
-    /// Binds the socket to the interface of the old name, if there is one again. The ring and its
-    /// program stay as they are.
+    /// Binds the socket to a new interface of the old name, if there is one. Ring and program are
+    /// kept.
     fn rejoin(
         &mut self,
         socket: &PacketSocket,
@@ -125,7 +126,7 @@ impl LinkWatch {
             return Err(Error::failed(name, cause));
         }
         match socket.bind(index, ETH_P_ALL_BE) {
-            // One that is not up yet is told as an error, and bound to all the same
+            // For an interface that is not up yet, the kernel returns an error but binds the socket
             // (packet_do_bind).
             Err(error) if error.errno() != Some(Errno::NETDOWN.raw_os_error()) => return Ok(()),
             _ => {}

@@ -1,5 +1,5 @@
-//! Packets that are longer than a slot: the kernel queues them whole on the socket, in the order of
-//! their slots.
+//! Packets longer than a slot: the kernel queues them whole on the socket, in the order of their
+//! slots.
 
 use std::io;
 use std::time::Duration;
@@ -10,22 +10,22 @@ use super::ring::Ring;
 use crate::frame::Frame;
 use crate::pool::{Pool, PoolConfig, Region};
 
-/// How many may be in use at a time; more stay queued.
+/// How many frames may be in use at a time; further packets stay queued.
 const FRAMES: u32 = 8;
 /// How long to wait for a returned frame.
 pub(super) const HELD: Duration = Duration::from_micros(200);
-/// Bytes before a packet, for headers, a tag and what is kept of it.
+/// Bytes before a packet, for headers, a tag and the frame's metadata.
 const HEADROOM: u32 = 128;
-/// Bytes that chunks are rounded up to.
+/// Chunk sizes are multiples of this.
 const GRAIN: u32 = 2048;
 
 /// Reads the long packets of one ring.
 pub(super) struct Long {
-    /// Made for the first of them.
+    /// Allocated for the first long packet.
     pool: Option<Pool>,
-    /// There is no memory for them.
+    /// There is no memory for long packets.
     is_impossible: bool,
-    /// For the next one.
+    /// The frame for the next packet.
     frame: Option<Frame>,
 }
 
@@ -34,14 +34,14 @@ impl Long {
         Self { pool: None, is_impossible: false, frame: None }
     }
 
-    /// Whether the next one can be read: there is a frame, or there will never be one.
+    /// Whether the next packet can be read: there is a frame, or there will never be one.
     #[cold]
     pub(super) fn is_ready(&mut self, ring: &Ring, snaplen: u32) -> bool {
         if self.pool.is_none() && !self.is_impossible {
             self.pool = pool(snaplen).ok();
             self.is_impossible = self.pool.is_none();
             if let Some(pool) = &self.pool {
-                // There is one receiver of a ring, and so one pool.
+                // A ring has one receiver, and so one pool.
                 let _ = ring.long.set(pool.gauge());
             }
         }
@@ -51,9 +51,9 @@ impl Long {
         self.frame.is_some() || self.is_impossible
     }
 
-    /// Reads the next one, after [`Long::is_ready`], and the first `vnet_header` bytes of what
-    /// stands before it. It has `len` bytes and begins with `seen`, which its slot has. `None` if
-    /// there is no memory, or it was not queued. A pending error of the socket goes to `pending`.
+    /// Reads the next packet, after [`Long::is_ready`], and the `vnet_header` bytes in front of it.
+    /// The packet has `len` bytes and begins with `seen`, the bytes in its slot. `None` if there is
+    /// no memory, or the packet was not queued. Stores a pending error of the socket in `pending`.
     #[cold]
     pub(super) fn read(
         &mut self,
@@ -65,7 +65,7 @@ impl Long {
         let mut frame = self.frame.take();
         let header = vnet.as_bytes_mut().get_mut(..vnet_header)?;
         if let Some(frame) = &mut frame {
-            // All of the chunk, for the kernel to write to.
+            // The whole chunk, so that the kernel can write to it.
             let room = frame.capacity();
             let _ = frame.set_len(room);
         }
@@ -80,7 +80,7 @@ impl Long {
             };
             let received = received.ok()?.checked_sub(vnet_header)?;
             let of_slot = |frame: &mut Frame| received == len && frame.data().starts_with(seen);
-            // Otherwise it is of a slot that was given up.
+            // Otherwise it belongs to a slot that was given up.
             if let Some(mut frame) = frame.take_if(of_slot) {
                 let room = frame.capacity();
                 return frame.set_len(len.min(room)).then_some(frame);
@@ -90,7 +90,7 @@ impl Long {
     }
 }
 
-/// For packets of which `snaplen` bytes are wanted.
+/// A pool for packets of up to `snaplen` bytes.
 fn pool(snaplen: u32) -> crate::error::Result<Pool> {
     let chunk_size = (snaplen + HEADROOM).next_multiple_of(GRAIN);
     let region = Region::new(Region::bytes_for(FRAMES, chunk_size), None)?;

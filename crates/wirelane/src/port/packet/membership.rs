@@ -1,9 +1,9 @@
-//! Several ports, of one process or many, that share the packets of an interface: each packet goes
-//! to one of them.
+//! Several ports, in one process or several, that share the packets of an interface: the kernel
+//! gives each packet to one of them.
 //!
 //! They are members of one fanout group of the kernel, which has a number. A member joins when it
-//! starts. Its own program still decides whether the packet that it was given is taken: another
-//! member does not get it. When a member ends, the others share its packets.
+//! starts. Its program may still reject a packet; no other member receives that packet. When a
+//! member ends, the others share its packets.
 
 use rustix::io::Errno;
 use wirelane_os::packet::{Fanout, PacketSocket, SockFilter};
@@ -18,11 +18,11 @@ use crate::port::steering::selection::{Lot, by_queue};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Sharing {
     by: By,
-    /// The user's number for those who share.
+    /// The user's number for this group of ports.
     number: u16,
 }
 
-/// What packets go together.
+/// Which packets stay together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum By {
     Queue,
@@ -43,7 +43,7 @@ impl Sharing {
     }
 }
 
-/// The part of a port in what is shared.
+/// The membership of a port in a group.
 pub(super) struct Membership {
     sharing: Sharing,
     /// The kernel's number for the group.
@@ -57,7 +57,7 @@ pub(super) struct Membership {
 }
 
 impl Membership {
-    /// The part of the port that `spec` names.
+    /// The membership of the port that `spec` names.
     pub(super) fn new(sharing: Sharing, spec: &Spec, device: &Device) -> Self {
         Self {
             sharing,
@@ -74,17 +74,17 @@ impl Membership {
         }
     }
 
-    /// Takes part: from now on `socket` is offered its share, and the others theirs.
+    /// Joins the group: the kernel now gives `socket` its share of the packets.
     ///
     /// # Errors
-    /// The group is full, or one of another program has its number.
+    /// The group is full, or another program uses its number.
     pub(super) fn join(&self, socket: &PacketSocket) -> Result<()> {
         let by = match self.sharing.by {
             By::Queue => Fanout::Program,
             By::Flow => Fanout::Flow,
         };
         let joined = socket.share_fanout(self.group, by, self.outgoing).and_then(|()| match by {
-            // The same as that of the other members.
+            // Every member sets the same program.
             Fanout::Program => socket.set_fanout_program(&self.distribution),
             Fanout::Flow | Fanout::Extended => Ok(()),
         });
@@ -104,8 +104,8 @@ impl Membership {
         })
     }
 
-    /// A program that takes the packets for which `takes` is true, as `Selection::program` does for
-    /// one queue and class.
+    /// A program that accepts the packets for which `takes` is true, as `Selection::program` does
+    /// for one queue and class.
     pub(super) fn program(
         &self,
         takes: impl Fn(Class, u16) -> bool,
@@ -121,10 +121,10 @@ impl Membership {
     }
 }
 
-/// The kernel's number for those who share the same packets in the same way. A group is of one
-/// interface, of one kind, and all of its members have to be after the same packets; so all of that
-/// is in the number. The upper half of the numbers is not used by groups for which the kernel
-/// chooses one, unless there are very many (`fanout_find_new_id`).
+/// The kernel's number for a group. A group has one interface and one kind, and all members must
+/// select the same packets; so the number is a hash of these. The kernel chooses numbers from the
+/// lower half first, so the upper half is free unless there are very many groups
+/// (`fanout_find_new_id`).
 fn group(sharing: Sharing, spec: &Spec, device: &Device) -> u16 {
     let queues = spec.queues.as_ref().map(QueueSet::to_string).unwrap_or_default();
     let kind = [u8::from(sharing.by == By::Flow), u8::from(device.outgoing)];

@@ -1,5 +1,5 @@
-//! `packet:IF`: an interface through AF_PACKET, one ring per queue and class: of TPACKET_V3, or of
-//! TPACKET_V2 where each packet is wanted at once.
+//! `packet:IF`: an interface through AF_PACKET, with one ring per queue and class. Rings are
+//! TPACKET_V3, or TPACKET_V2 if packets must be handed over at once.
 //!
 //! ```text
 //!                    ┌─ program: received, queue 0 ─▶ ring ─▶ Rx rx 0
@@ -8,44 +8,46 @@
 //!                    └─ program: no queue ──────────▶ ring ─▶ Rx other
 //! ```
 //!
-//! The program decides in the kernel, so a packet of a queue that is not selected never reaches
-//! user space. Each queue and class has a ring of its own, and with it a drop counter of its own: a
-//! shared ring could not say whose packet it lost. Rings exist for all queues that the spec names,
-//! selected or not, because masks may change when privileges are long gone. Those that the masks
-//! exclude at first are small, unless `ring=` or `--ring` sets the size.
+//! The program decides in the kernel, so packets of queues that are not selected never reach user
+//! space. Each queue and class has a separate ring, and so a separate drop counter: a shared ring
+//! could not tell whose packet it lost. Rings exist for all queues that the spec names, selected or
+//! not, because masks may change after privileges were dropped. Rings that the masks exclude at
+//! first are small, unless `ring=` or `--ring` sets the size.
 //!
-//! The sockets of all rings form a fanout group, whose program looks at the same two facts and
-//! offers a packet to the one ring that may take it. Without it the kernel would offer every packet
-//! to every ring in turn, and the cost of a packet would grow with the number of queues. With
-//! CAP_BPF the group's program also counts what it gives to each ring, and so what the filter
-//! rejects is known, whatever the filter is by then: see `fanout` and `rejections`.
+//! The sockets of all rings form a fanout group. Its program examines the same two fields and
+//! offers a packet only to the ring that may take it. Without it the kernel would offer every
+//! packet to every ring in turn, and the cost of a packet would grow with the number of queues.
+//! With CAP_BPF the group's program also counts the packets that it gives to each ring. So the
+//! number of packets that the filter rejects is known for any later filter: see `fanout` and
+//! `rejections`.
 //!
 #![doc = include_str!("options.md")]
 //!
-//! With `share` a port is a member of a fanout group that other ports know by its number, and has
-//! one ring for all queues and classes, since a socket is in one group only. The kernel does not
-//! tell the queue of each packet in a ring, so all packets count as OTHER; masks still select by
+//! With `share`, a port is a member of a fanout group that other ports join by its number. It has
+//! one ring for all queues and classes, since a socket is in only one group. The kernel does not
+//! report the queue of each packet in a ring, so all packets count as OTHER; masks still select by
 //! queue and class. See `membership`.
 //!
-//! When the interface goes down the kernel detaches the sockets, and attaches them again when it is
-//! up. When it is removed every [`Rx`](super::Rx) fails once. With
-//! [`OpenOptions::wait`](super::OpenOptions::wait) their sockets are bound to the next interface of
-//! its name instead: rings and programs stay, and no privilege is needed. A socket of a fanout
-//! group cannot be bound again, so then there is none.
+//! When the interface goes down, the kernel detaches the sockets, and attaches them again when it
+//! is up. When it is removed, every [`Rx`](super::Rx) fails once. With
+//! [`OpenOptions::wait`](super::OpenOptions::wait) the sockets are instead bound to the next
+//! interface of its name: rings and programs are kept, and no privilege is needed. A socket in a
+//! fanout group cannot be bound again, so such a port has no group.
 //!
-//! With `vnet=auto` a program that cuts frames sets [`Forwarding::cuts`](super::Forwarding::cuts);
-//! see `tx`. Packets of local senders, and those that the kernel has merged (GRO), can be longer
-//! than the MTU. A forwarder sets [`Forwarding::intact`](super::Forwarding::intact), and each such
-//! frame then says how to cut it ([`Frame::offload`](crate::Frame::offload)).
+//! With `vnet=auto` a program that segments frames sets
+//! [`Forwarding::cuts`](super::Forwarding::cuts); see `tx`. Packets of local senders, and packets
+//! that the kernel has merged (GRO), can be longer than the MTU. A forwarder sets
+//! [`Forwarding::intact`](super::Forwarding::intact): each such frame then describes its
+//! segmentation ([`Frame::offload`](crate::Frame::offload)).
 //!
-//! Tags do not count towards the MTU: full packets can have two. A veth pair or a bridge drops
-//! packets that exceed the MTU of the receiving end by more than one tag (`is_skb_forwardable`):
-//! that end needs an MTU of 4 bytes more.
+//! VLAN tags do not count towards the MTU: a full packet can have two. A veth pair or a bridge
+//! drops packets that exceed the MTU of the receiving end by more than one tag
+//! (`is_skb_forwardable`): that end needs an MTU of 4 bytes more.
 //!
 //! The kernel chooses the TX queue of sent packets, by the flow or by the sending CPU: see
 //! [`PortInfo::tx_queues`](super::PortInfo) and [`XpsBindings`](super::XpsBindings). Frames of a
-//! flow leave in order if the sending thread stays on one CPU, and on most devices even if it does
-//! not: see `tx`.
+//! flow leave in order if the sending thread stays on one CPU, and on most devices even if it
+//! moves: see `tx`.
 //!
 //! Reading order: `plan` (what is decided before a socket is opened), `port/steering/selection`
 //! (the ring of each packet), `ring` (the memory), `rings` (opening them), `fanout` (the group's

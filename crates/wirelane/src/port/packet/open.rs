@@ -1,4 +1,4 @@
-//! Opening a packet port: from its plan to its ends.
+//! Opens a packet port: from its plan to its ends.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
@@ -30,8 +30,8 @@ use crate::port::spec::{Backend, Spec};
 use crate::port::tx::Tx;
 use crate::stats::{RxCounters, TxCounters};
 
-/// An interface opened through AF_PACKET: a [`Port`] that also reports what its sockets are bound
-/// to. See the [module documentation](super).
+/// An interface opened through AF_PACKET: a [`Port`] that also reports the bindings of its sockets.
+/// See the [module documentation](super).
 pub struct PacketPort {
     port: Port,
     handle: Arc<Handle>,
@@ -39,12 +39,12 @@ pub struct PacketPort {
 }
 
 impl PacketPort {
-    /// Opens the interface that `spec` names, in the calling thread's network namespace. Nothing
-    /// is received before [`Port::start`].
+    /// Opens the interface that `spec` names, in the calling thread's network namespace. Nothing is
+    /// received before [`Port::start`].
     ///
     /// # Errors
-    /// A usage error for a queue that does not exist or an unknown option; otherwise there is no
-    /// such interface, it is down, CAP_NET_RAW is missing, or the kernel has no memory for the
+    /// A usage error for a queue that does not exist or an unknown option. Otherwise the interface
+    /// does not exist or is down, CAP_NET_RAW is missing, or the kernel has no memory for the
     /// rings.
     pub fn open(spec: &Spec, options: &OpenOptions) -> Result<Self> {
         PacketPlan::new(spec, options)?.open()
@@ -53,7 +53,7 @@ impl PacketPort {
     /// As [`PacketPort::open`], after better backends were refused.
     ///
     /// # Errors
-    /// As there.
+    /// The errors of [`PacketPort::open`].
     pub(in crate::port) fn open_after(
         spec: &Spec,
         options: &OpenOptions,
@@ -65,20 +65,20 @@ impl PacketPort {
         Ok(port)
     }
 
-    /// What each receiving socket is bound to and whether it takes packets now.
+    /// The binding of each receiving socket, and whether it takes packets now.
     ///
     /// # Errors
-    /// The system refuses to say.
+    /// The system does not report the bindings.
     pub fn bindings(&self) -> Result<Vec<Binding>> {
         self.handle.bindings()
     }
 
-    /// The CPU that a thread must be pinned to for its frames to leave through TX queue `queue`;
-    /// `None` if no CPU does that.
+    /// A CPU whose frames leave through TX queue `queue` if the sending thread is pinned to it;
+    /// `None` if there is no such CPU.
     ///
-    /// AF_PACKET cannot name a queue: the kernel chooses it (`netdev_pick_tx`), by the sending CPU
-    /// where transmit packet steering (XPS) is set up, otherwise with `bypass=on` as the CPU modulo
-    /// the number of queues (`packet_pick_tx_queue`), and without as a hash of the flow.
+    /// AF_PACKET cannot name a queue: the kernel chooses it (`netdev_pick_tx`). With transmit
+    /// packet steering (XPS) the sending CPU determines it. Otherwise it is the CPU modulo the
+    /// number of queues with `bypass=on` (`packet_pick_tx_queue`), and a hash of the flow without.
     pub fn tx_queue_cpu(&self, queue: u16) -> Option<u32> {
         self.handle.device.tx_queue_cpu(queue, self.bypass)
     }
@@ -105,7 +105,7 @@ impl From<PacketPort> for Port {
 }
 
 impl PacketPlan {
-    /// Opens the sockets and rings, and hands out their ends.
+    /// Opens the sockets and rings, and creates their ends.
     fn open(mut self) -> Result<PacketPort> {
         let spare = self.socket()?;
         if self.promiscuous {
@@ -170,7 +170,7 @@ impl PacketPlan {
         Ok(PacketPort { port, handle, bypass: self.config.bypass })
     }
 
-    /// Reads how the TX queues are reached while it sends: by CPUs that somebody may change.
+    /// Reads the steering of the TX queues while the port sends, if CPUs determine them.
     fn steering(&self) -> Option<Steering> {
         let by_cpu = |binding: &TxBinding| matches!(binding.way, TxWay::Xps | TxWay::Bypass);
         let device = &self.device;
@@ -181,7 +181,7 @@ impl PacketPlan {
         })?
     }
 
-    /// One transmitting end per queue, and what counts its frames.
+    /// One transmitting end per queue, and the gauges of its frames.
     fn transmitters(&self) -> Result<(Vec<Tx>, Vec<TxGauge>)> {
         let hands_on = self.hands_on();
         let sockets = |_: &TxBinding| -> Result<TxSockets> {

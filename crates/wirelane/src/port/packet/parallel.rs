@@ -1,4 +1,4 @@
-//! Opening, and closing, many sockets at once.
+//! Opens or closes many sockets in parallel.
 
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -7,13 +7,13 @@ use std::thread;
 use crate::error::Result;
 use crate::memory;
 
-/// Does something with each of `items`, given with its place, `at_once` at a time: for every ring
-/// that it makes or takes down, the kernel waits until no processor is at the socket
-/// (synchronize_net in packet_set_ring), tens of milliseconds. Side by side they wait together;
-/// what a thread costs is CPU time.
+/// Calls `act` with each of `items` and its index, `at_once` at a time. For every ring that the
+/// kernel sets up or removes, it waits tens of milliseconds until no processor uses the socket
+/// (synchronize_net in packet_set_ring). In parallel these waits overlap. Each thread costs CPU
+/// time.
 ///
 /// # Errors
-/// The first one; then nothing stays open.
+/// The first error.
 pub(super) fn in_parallel<I: Sync, T: Send>(
     items: &[I],
     at_once: usize,
@@ -27,16 +27,16 @@ pub(super) fn in_parallel<I: Sync, T: Send>(
             let Some(item) = items.get(place) else { return done };
             let result = act(place, item);
             if result.is_err() {
-                // What the others have not begun is in vain.
+                // Work not started yet would be wasted.
                 next.store(items.len(), Ordering::Relaxed);
             }
             done.push((place, result));
         }
     };
-    // Where address space is limited, a thread that has no room ends the process.
+    // If address space is limited, a thread without room ends the process.
     let at_once = at_once.min(items.len()).min(memory::room_for_threads() / 4);
     let mut done = thread::scope(|scope| {
-        // Where no thread can be had, the others do its part.
+        // If a thread cannot be created, the others do its part.
         let spawn = |_| thread::Builder::new().spawn_scoped(scope, work).ok();
         let threads: Vec<_> = (1..at_once).filter_map(spawn).collect();
         let mut done = work();

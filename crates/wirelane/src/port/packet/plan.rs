@@ -1,5 +1,4 @@
-//! All decisions before a socket is opened: combines the spec, the options and what the interface
-//! offers.
+//! All decisions before a socket is opened, from the spec, the options and the interface.
 
 use rustix::io::Errno;
 use wirelane_os::machine;
@@ -31,24 +30,24 @@ pub(super) struct PacketPlan {
     pub(super) snaplen: u32,
     pub(super) placement: Placement,
     pub(super) promiscuous: bool,
-    /// Go on with the next interface of the same name.
+    /// Continue with the next interface of the same name.
     pub(super) wait: bool,
-    /// Why what the filter rejects is not to be counted.
+    /// Why rejected packets are not counted.
     pub(super) uncounted: Option<&'static str>,
-    /// The kernel says of each received packet whether it is to be cut.
+    /// The kernel marks received packets that need segmentation.
     pub(super) tells_offloads: bool,
-    /// Frames to hand on to be cut.
+    /// Frames that the kernel segments.
     pub(super) handed_on: SinkGso,
     /// Notes for the user.
     pub(super) notes: Vec<String>,
 }
 
 impl PacketPlan {
-    /// Reads the spec and looks at the interface.
+    /// Reads the spec and queries the interface.
     ///
     /// # Errors
-    /// A usage error for a queue that does not exist or an unknown option; otherwise there is no
-    /// such interface, or it is down.
+    /// A usage error for a queue that does not exist or an unknown option. Otherwise the interface
+    /// does not exist or is down.
     pub(super) fn new(spec: &Spec, options: &OpenOptions) -> Result<Self> {
         let config = Config::parse(spec, options)?;
         if config.share.is_some() && options.wait {
@@ -62,13 +61,13 @@ impl PacketPlan {
         let mut notes = if options.receive { device.notes() } else { Vec::new() };
         let handed_on = match config.vnet {
             _ if !options.transmit => SinkGso::default(),
-            // Fragments the kernel makes behind all extension headers, against RFC 8200.
+            // The kernel inserts fragment headers after all extension headers, against RFC 8200.
             Vnet::On => SinkGso { tcp4: true, tcp6: true, udp: true, udp_fragment: false },
             Vnet::Auto if options.forwarding.cuts => device.segments(),
             Vnet::Auto | Vnet::Off => SinkGso::default(),
         };
-        // "linux/virtio_net.h: Support USO offload in vnet header" is of 6.2: before, such frames
-        // are invalid.
+        // "linux/virtio_net.h: Support USO offload in vnet header" is in 6.2; older kernels reject
+        // such frames.
         let handed_on = SinkGso { udp: handed_on.udp && machine::kernel() >= [6, 2], ..handed_on };
         if handed_on != SinkGso::default() && config.vnet == Vnet::Auto {
             notes.push(handing_on(&device.name, handed_on));
@@ -92,7 +91,7 @@ impl PacketPlan {
             promiscuous: options.promiscuous,
             wait: options.wait,
             uncounted: options.uncounted(),
-            // Who sends packets on has to know which are to be cut, whoever left that to be done.
+            // A forwarder must know which packets need segmentation, from any sender.
             tells_offloads: options.forwarding.intact && device.is_ethernet(),
             handed_on,
             notes,
@@ -102,12 +101,12 @@ impl PacketPlan {
         })
     }
 
-    /// Whether any frames are handed on to be cut.
+    /// Whether the kernel segments any frames.
     pub(super) fn hands_on(&self) -> bool {
         self.handed_on != SinkGso::default()
     }
 
-    /// A socket that is not bound yet.
+    /// An unbound socket.
     ///
     /// # Errors
     /// CAP_NET_RAW is missing, or the system refuses.
@@ -116,7 +115,7 @@ impl PacketPlan {
     }
 }
 
-/// A socket that is not bound yet, for an error of `name`.
+/// An unbound socket, with `name` as object of errors.
 ///
 /// # Errors
 /// CAP_NET_RAW is missing, or the system refuses.
@@ -133,7 +132,7 @@ pub(super) fn socket(name: &str) -> Result<PacketSocket> {
     })
 }
 
-/// Notes for the user when the device cuts.
+/// A note for the user if the device segments frames.
 fn handing_on(name: &str, SinkGso { tcp4, tcp6, udp, .. }: SinkGso) -> String {
     let kinds = [(tcp4, "TCP over IPv4"), (tcp6, "TCP over IPv6"), (udp, "UDP")];
     let kinds: Vec<_> = kinds.into_iter().filter_map(|(cut, kind)| cut.then_some(kind)).collect();
@@ -143,8 +142,8 @@ fn handing_on(name: &str, SinkGso { tcp4, tcp6, udp, .. }: SinkGso) -> String {
     )
 }
 
-/// One per ring: all queues of the spec in both directions, unless what the host sends is ignored,
-/// and OTHER.
+/// One per ring: all queues of the spec in both directions, and OTHER. Without TX queues if packets
+/// that the host sends are ignored.
 fn selections(spec: &Spec, device: &Device) -> Vec<Selection> {
     let select = |class, queue| select(device, class, queue);
     let mut selections = Vec::new();

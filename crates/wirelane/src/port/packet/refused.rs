@@ -17,9 +17,9 @@
 
 use std::time::Duration;
 
-/// The first and the longest time.
+/// The initial and longest time.
 const LONG: Duration = Duration::from_millis(100);
-/// The shortest time after a frame that was given up, and of a probe.
+/// The minimum time after a frame that was given up, and for a probe.
 const SHORT: Duration = Duration::from_millis(2);
 /// A shorter time counts as zero.
 const NONE: Duration = Duration::from_micros(100);
@@ -29,7 +29,8 @@ const MARGIN: u32 = 8;
 const OTHERS: u32 = 8;
 /// One in eight frames that are given up waits at least [`SHORT`].
 const PROBE: u32 = 8;
-/// So much of a pause between two attempts always counts: what `Transmitter::wait` sleeps.
+/// A pause between two attempts counts at least up to this length: `Transmitter::wait` sleeps this
+/// long.
 const PAUSE: Duration = Duration::from_micros(200);
 
 /// The ends whose frames under way could fill a queue.

@@ -1,15 +1,16 @@
-//! How many packets the program of a ring rejects: what the fanout program passed to it,
-//! less what the kernel accepted.
+//! The number of packets that a ring's program rejects: packets passed by the fanout program, minus
+//! packets that the kernel accepted.
 //!
 //! ```text
 //!   fanout program ─▶ passed ─▶ program of the ring ─▶ accepted
 //!                   └─ at most one of each CPU ─┘
 //! ```
 //!
-//! While packets come, a CPU may have let one in that its ring's program has not seen yet. It is
-//! not rejected, but missing among the accepted; on a machine that others keep busy the CPU may
-//! stand there for long. So of each CPU that was there lately, one is left out. When the port has
-//! stopped, or its interface is gone, none is on its way any more, and the count is exact.
+//! While packets arrive, each CPU may have passed one packet that its ring's program has not seen
+//! yet. It is not rejected, but is missing among the accepted packets. On a busy machine the CPU
+//! may remain in this state for long. So one packet is left out for each CPU that was active
+//! recently. When the port has stopped, or its interface was removed, no packet is in between, and
+//! the count is exact.
 
 use std::sync::Arc;
 
@@ -17,7 +18,7 @@ use wirelane_os::clock;
 
 use super::fanout::FanoutProgram;
 
-/// A CPU has nothing on its way if it let nothing in for so many nanoseconds.
+/// A CPU that passed no packet for this many nanoseconds has none in between.
 const SETTLED: u64 = 1_000_000_000;
 
 /// Counts for one ring.
@@ -27,7 +28,8 @@ pub(super) struct Rejections {
     cpus: Vec<Seen>,
 }
 
-/// What a CPU had let in at the last reading, and since when.
+/// The number of packets that a CPU had passed at the last reading, and the time of its last
+/// change.
 #[derive(Clone, Default)]
 struct Seen {
     packets: u64,
@@ -38,7 +40,7 @@ struct Seen {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct LetIn {
     packets: u64,
-    /// The most of them that the program may not have seen.
+    /// The most packets that the ring's program may not have seen.
     on_their_way: u64,
 }
 
@@ -48,7 +50,7 @@ impl Rejections {
         Self { program: Arc::clone(program), ring, cpus }
     }
 
-    /// What was let in. `is_shut` if nothing more came in before the call.
+    /// The packets passed so far. `is_shut` if no packet was passed any more before the call.
     pub(super) fn read(&mut self, is_shut: bool) -> LetIn {
         let let_in = read(&mut self.cpus, self.program.counted(self.ring), clock::monotonic_ns());
         if is_shut { LetIn { on_their_way: 0, ..let_in } } else { let_in }
@@ -56,8 +58,8 @@ impl Rejections {
 }
 
 impl LetIn {
-    /// At least so many were rejected, if the kernel says after this reading that it accepted so
-    /// many.
+    /// The least number of rejected packets, if the kernel reports after this reading that it
+    /// accepted `accepted`.
     pub(super) fn rejected(self, accepted: u64) -> u64 {
         self.packets.saturating_sub(accepted + self.on_their_way)
     }

@@ -1,4 +1,4 @@
-//! One receive ring of the kernel, mapped: blocks of packets that are read where they lie.
+//! One receive ring of the kernel, mapped: packets are read in place from its blocks.
 //!
 //! A ring has one of two layouts. With *blocks* (`TPACKET_V3`) the kernel collects packets until a
 //! block is full or its time is over:
@@ -14,20 +14,20 @@
 //! ```
 //!
 //! The kernel's header of a packet is read once and then overwritten by the packet's [`Meta`],
-//! which is smaller; so a received frame needs no other memory. The next header, which the
-//! walk still has to read, lies beyond the packet's slot and is untouched.
+//! which is smaller; so a received frame needs no other memory. The next header, which is still
+//! unread, is beyond the packet's slot and is not overwritten.
 //!
-//! With *slots* (`TPACKET_V2`) it hands over each packet at once. A slot is a block of one packet,
-//! without descriptor:
+//! With *slots* (`TPACKET_V2`) the kernel hands over each packet at once. A slot is a block of one
+//! packet, without descriptor:
 //!
 //! ```text
 //!   slot:    │ status, tpacket2_hdr, sockaddr_ll, packet │
 //!   then:    │ status, …,        Meta, headroom,  packet │
 //! ```
 //!
-//! The kernel compares the status of a slot with `TP_STATUS_KERNEL` while the slot is ours, so the
-//! `Meta` leaves that word alone. A slot has room for a packet of the usual MTU; longer ones are
-//! queued on the socket (`long`).
+//! The kernel compares the status of a slot with `TP_STATUS_KERNEL` even while user space owns the
+//! slot, so the `Meta` does not overwrite that word. A slot has room for a packet of the usual MTU;
+//! longer packets are queued on the socket (`long`).
 #![allow(unsafe_code)]
 
 use std::os::fd::{AsFd, BorrowedFd};
@@ -55,24 +55,24 @@ use crate::sync::lock;
 /// puts the link-layer header at `TPACKET3_HDRLEN` or later (`tpacket_rcv`).
 pub(super) const VLAN_TAG: usize = 4;
 const _: () = assert!(size_of::<Meta>() + VLAN_TAG <= TPACKET3_HDRLEN);
-/// Where the `Meta` of a packet is in its slot: behind the status.
+/// Offset of a packet's `Meta` in its slot: after the status.
 pub(super) const SLOT_META: usize = 16;
-/// Bytes that a slot has before its packet, beyond those of the kernel, and the least that there
-/// are then.
+/// Bytes reserved in a slot before its packet, in addition to the kernel's headers. The assertion
+/// checks the least room in total.
 const SLOT_RESERVE: usize = 32;
 const _: () = assert!(
     SLOT_META + size_of::<Meta>() + VLAN_TAG + OFFLOAD_BYTES
         <= TPACKET2_HDRLEN + 16 + SLOT_RESERVE - 18
 );
-/// Bytes of a slot beside its packet, at the most: with the longest link-layer header.
+/// The most bytes of a slot around its packet: with the longest link-layer header.
 pub(super) const AROUND_SLOT: usize = 160;
 
-/// The memory to ask the kernel for.
+/// The memory requested from the kernel.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Request {
-    /// Packets are handed over in blocks.
+    /// The kernel hands over blocks of packets.
     Blocks(RingRequest),
-    /// Packets are handed over one by one.
+    /// The kernel hands over single packets.
     Slots(SlotRingRequest),
 }
 
@@ -81,11 +81,11 @@ pub(super) struct Opened {
     pub(super) start: BlockStart,
     /// Packets in it.
     pub(super) packets: u32,
-    /// Where the first of them starts.
+    /// Offset of the first packet.
     pub(super) first: u32,
-    /// It was full when it was handed over.
+    /// It was full when the kernel handed it over.
     pub(super) is_full: bool,
-    /// The kernel has lost packets since it was last asked how many.
+    /// The kernel has lost packets since its counter was last read.
     pub(super) is_losing: bool,
 }
 
@@ -96,10 +96,10 @@ pub(super) struct BlockStart(pub(super) NonNull<u8>);
 // SAFETY: a pointer, which only those use who say that the block is open.
 unsafe impl Send for BlockStart {}
 
-/// A handle to a ring. The ring goes with the last handle or, if later, the last frame.
+/// A handle to a ring. The ring is freed with the last handle or frame, whichever is dropped later.
 pub(super) struct Ring(NonNull<Shared>);
 
-/// The ring itself; `owner` is first because frames refer to it.
+/// The ring. `owner` is first because frames refer to it.
 #[repr(C)]
 pub(super) struct Shared {
     owner: Owner,
@@ -107,15 +107,15 @@ pub(super) struct Shared {
     blocks: Blocks,
     memory: Mapping,
     socket: PacketSocket,
-    /// What the kernel has counted and, as it does, forgotten.
+    /// The sum of the kernel's counts, which each reading resets.
     counted: Mutex<Passed>,
-    /// Blocks, or slots.
+    /// Size of a block or a slot.
     block_size: u32,
     block_count: u32,
     is_slots: bool,
-    /// The memory of long packets, after the first of them.
+    /// The memory of long packets, after the first one.
     pub(super) long: OnceLock<PoolGauge>,
-    /// Bytes of the `virtio_net_hdr` in front of each packet; 0 without one.
+    /// Bytes of the `virtio_net_hdr` before each packet; 0 without one.
     pub(super) vnet_header: usize,
     pub(super) selection: Selection,
 }
@@ -127,9 +127,9 @@ unsafe impl Send for Ring {}
 unsafe impl Sync for Ring {}
 
 impl Ring {
-    /// Makes the ring on an unbound socket and binds it to the interface. No packet enters, because
-    /// the rejecting program is attached first. With `vnet` the kernel marks packets to be cut, if
-    /// it can (Linux 4.6).
+    /// Sets up the ring on an unbound socket and binds it to the interface. No packet enters,
+    /// because the rejecting program is attached first. With `vnet` the kernel marks packets that
+    /// need segmentation, if it supports that (Linux 4.6).
     pub(super) fn new(
         socket: PacketSocket,
         request: &Request,
@@ -182,7 +182,7 @@ impl Ring {
     }
 
     /// Opens `block` if the kernel has handed it over, and describes its contents. Its users are
-    /// now its packets and the receiver; the caller acts for all of them.
+    /// its packets and the receiver; the caller acts for all of them.
     ///
     /// # Safety
     /// No other thread opens blocks of this ring at the same time.
@@ -218,10 +218,11 @@ impl Ring {
         })
     }
 
-    /// `users` users of `block` are done with it.
+    /// Ends `users` uses of `block`.
     ///
     /// # Safety
-    /// The block is open, and the caller acts for so many of its users, which end with the call.
+    /// The block is open, and the caller acts for `users` of its users, whose use ends with the
+    /// call.
     #[inline]
     pub(super) unsafe fn close_block(&self, block: u32, users: u32) {
         // SAFETY: by contract.
@@ -254,7 +255,7 @@ impl Drop for Ring {
 }
 
 impl Shared {
-    /// Lets in what `program` selects, from the next packet on.
+    /// Accepts the packets that `program` selects, beginning with the next packet.
     pub(super) fn attach(&self, program: &[SockFilter]) -> wirelane_os::Result<()> {
         self.socket.attach_filter(program)
     }
@@ -263,8 +264,8 @@ impl Shared {
         &self.socket
     }
 
-    /// What passed the program until now. From any thread; the lock keeps what one has taken from
-    /// the kernel from being missing where another adds up.
+    /// The packets that have passed the program, so far. Callable from any thread: the lock keeps a
+    /// count that one thread has read from being missing in another thread's sum.
     pub(super) fn count(&self) -> wirelane_os::Result<Passed> {
         let mut counted = lock(&self.counted);
         let since = self.socket.statistics()?;
@@ -273,7 +274,7 @@ impl Shared {
         Ok(*counted)
     }
 
-    /// So many more were dropped than the kernel has counted.
+    /// Adds packets that were dropped without being counted by the kernel.
     pub(super) fn lose(&self, packets: u64) {
         lock(&self.counted).dropped += packets;
     }
@@ -302,7 +303,7 @@ impl Shared {
         self.is_slots && self.status(block).load(Ordering::Relaxed) & TP_STATUS_COPY != 0
     }
 
-    /// The blocks by who has them, and the frames for long packets.
+    /// The blocks by owner, and the frames for long packets.
     pub(super) fn frames(&self) -> FrameCounts {
         let mut counts = FrameCounts::default();
         counts.pool += u64::from(self.block_count);
@@ -320,10 +321,10 @@ impl Shared {
         counts
     }
 
-    /// Whether the kernel has handed `block` over and it was not opened since.
+    /// Whether the kernel has handed `block` over and it has not been opened since.
     #[inline(always)]
     pub(super) fn is_filled(&self, block: u32) -> bool {
-        // In this order: once a block is no longer in use, its status is no longer the old one.
+        // In this order: once a block is not in use, its status has changed.
         !self.is_open(block) && self.status(block).load(Ordering::Acquire) & TP_STATUS_USER != 0
     }
 
@@ -333,7 +334,7 @@ impl Shared {
     }
 
     /// Whether the kernel has put packets into `block`, which it is still filling. May be true for
-    /// a block that was just returned and not begun.
+    /// a block that was just returned and has no new packets.
     pub(super) fn is_begun(&self, block: u32) -> bool {
         !self.is_slots && self.word(block, BLOCK_PACKETS_OFFSET).load(Ordering::Acquire) > 0
     }
@@ -351,8 +352,8 @@ impl Shared {
         self.word(block, if self.is_slots { 0 } else { BLOCK_STATUS_OFFSET })
     }
 
-    /// A word of the descriptor of `block`, or of the header of a slot, that the kernel may write
-    /// at any time.
+    /// A word of the block's descriptor, or of a slot's header, that the kernel may write at any
+    /// time.
     #[inline(always)]
     fn word(&self, block: u32, offset: usize) -> &AtomicU32 {
         assert!(
@@ -364,7 +365,7 @@ impl Shared {
     }
 }
 
-/// Takes frames back: what a ring's `Owner` does.
+/// Takes frames back: the `release` function of a ring's `Owner`.
 ///
 /// # Safety
 /// As [`Owner::release`] says.
@@ -408,10 +409,10 @@ unsafe fn leave(ring: NonNull<Shared>) {
     }
 }
 
-/// What all rings together were given and could not keep, by the kernel's count.
+/// The packets that all rings together received and dropped, by the kernel's counters.
 ///
 /// # Errors
-/// The system refuses to say.
+/// The system does not return its counters.
 pub(super) fn passed(rings: &[Ring]) -> wirelane_os::Result<Passed> {
     let mut passed = Passed::default();
     for ring in rings {

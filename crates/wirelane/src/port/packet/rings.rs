@@ -1,4 +1,4 @@
-//! Opens the receive rings: their sizes, and which ring is offered which packet.
+//! Opens the receive rings: their sizes, and the ring of each packet.
 
 use std::sync::Mutex;
 use std::time::Duration;
@@ -22,11 +22,11 @@ pub(super) struct Rings {
     pub(super) rings: Vec<Ring>,
     pub(super) fanout: FanoutGroup,
     /// The time after which the kernel hands over a block that is not full; 0 if it hands over
-    /// packets one by one.
+    /// single packets.
     pub(super) retire: Duration,
 }
 
-/// Opens all rings, of equal size; smaller ones if the kernel has no memory.
+/// Opens all rings, of equal size; smaller ones if the kernel lacks memory.
 ///
 /// # Errors
 /// The kernel has no memory for the smallest rings, or refuses.
@@ -50,7 +50,7 @@ pub(super) fn open_rings(plan: &PacketPlan, notes: &mut Vec<String>) -> Result<R
     let budget = Allotment::of_rest_for(bytes(asked));
     let next = |shape: &(usize, usize)| config::smaller(*shape);
     let mut shapes = std::iter::successors(Some(asked), next);
-    // The smallest ones are tried in any case.
+    // The smallest rings are tried in any case.
     let fitting = shapes.find(|shape| bytes(*shape) <= budget.bytes || next(shape).is_none());
     let mut shape = fitting.unwrap_or(asked);
     let open = |place: usize,
@@ -67,15 +67,15 @@ pub(super) fn open_rings(plan: &PacketPlan, notes: &mut Vec<String>) -> Result<R
         ring.map_err(|error| Error::os(device.name.as_str(), error))
     };
     let rings = loop {
-        // One after the other: when the link comes back, the kernel puts them into the fanout group
-        // in the order in which they were made (packet_create, packet_notifier), and the group's
-        // program counts on that of the rings.
+        // One after the other: when the link returns, the kernel adds the sockets to the fanout
+        // group in the order of their creation (packet_create, packet_notifier), and the group's
+        // program relies on the order of the rings.
         let sockets =
             selections.iter().map(|selection| Ok((*selection, Mutex::new(Some(plan.socket()?)))));
         let sockets: Vec<_> = sockets.collect::<Result<_>>()?;
         match in_parallel(&sockets, config.at_once(), |place, made| open(place, made, shape)) {
             Err(error) if error.errno() == Some(Errno::NOMEM.raw_os_error()) => {
-                // Smaller for all, so that no queue is better off than another.
+                // Smaller for all rings, so that no queue has an advantage.
                 shape = config::smaller(shape).ok_or_else(|| {
                     error.help("name fewer queues, as in packet:eth0@0-3, or free memory")
                 })?;
@@ -84,12 +84,12 @@ pub(super) fn open_rings(plan: &PacketPlan, notes: &mut Vec<String>) -> Result<R
         }
     };
     let fanout = if config.share.is_some() {
-        // It joins its group when it starts, so that no packet goes to a ring that takes none yet.
+        // The port joins its group when it starts, so that no packet is given to a closed ring.
         ignore_outgoing(&rings, device.outgoing);
         FanoutGroup::without_program("other ports share the interface")
     } else if plan.wait {
-        // A socket of a group can never be bound again (packet_do_bind). Each program rejects what
-        // is not its own.
+        // A socket in a group can never be bound again (packet_do_bind). Each ring's program
+        // rejects the packets of other rings.
         ignore_outgoing(&rings, device.outgoing);
         FanoutGroup::without_program("the port waits for the next interface of its name")
     } else {
@@ -101,7 +101,7 @@ pub(super) fn open_rings(plan: &PacketPlan, notes: &mut Vec<String>) -> Result<R
     Ok(Rings { rings, fanout, retire: handover.retire(config, shape.1) })
 }
 
-/// Lets the kernel offer each packet to one ring only.
+/// Makes the kernel offer each packet to one ring only.
 fn group(plan: &PacketPlan, rings: &[Ring], notes: &mut Vec<String>) -> Result<FanoutGroup> {
     let PacketPlan { device, selections, .. } = plan;
     let fanout = match plan.uncounted {
@@ -123,8 +123,8 @@ fn group(plan: &PacketPlan, rings: &[Ring], notes: &mut Vec<String>) -> Result<F
     Ok(fanout)
 }
 
-/// Lets the kernel offer each packet to one ring only, and packets that the host sends to none
-/// without `outgoing`.
+/// Makes the kernel offer each packet to one ring only, and without `outgoing` no packets that the
+/// host sends.
 fn distribute(rings: &[Ring], selections: &[Selection], outgoing: bool) -> wirelane_os::Result<()> {
     ignore_outgoing(rings, outgoing);
     let (Some(program), [first, others @ ..]) = (selection::distribution(selections), rings) else {
@@ -133,15 +133,16 @@ fn distribute(rings: &[Ring], selections: &[Selection], outgoing: bool) -> wirel
     let members = u32::try_from(rings.len()).unwrap_or(u32::MAX);
     let group = first.socket().new_fanout(Fanout::Program, members, outgoing)?;
     first.socket().set_fanout_program(&program)?;
-    // A ring that does not get in is offered packets on its own, which is as exact.
+    // A ring outside the group is offered all packets, and its program still selects correctly.
     let group = (group, Fanout::Program);
     others.iter().try_for_each(|ring| ring.socket().join_fanout(group, members, outgoing))
 }
 
-/// Keeps packets that the host sends from the rings, unless they are wanted.
+/// Without `outgoing`, keeps packets that the host sends out of the rings.
 fn ignore_outgoing(rings: &[Ring], outgoing: bool) {
     for ring in rings.iter().filter(|_| !outgoing) {
-        // Before Linux 4.20 the rings' programs reject it, which costs more and is as exact.
+        // Before Linux 4.20 the rings' programs reject these packets: the result is the same at a
+        // higher cost.
         let _ = ring.socket().set_ignore_outgoing(true);
     }
 }

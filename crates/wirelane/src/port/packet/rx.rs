@@ -26,34 +26,34 @@ use crate::port::control::Passed;
 use crate::port::device::ETHERNET;
 use crate::port::rx::{Readiness, Receive};
 
-/// How often to check the socket's pending error without packets.
+/// Period of checking the socket's pending error without packets, in nanoseconds.
 const ERROR_PERIOD: u64 = 10_000_000;
-/// How often to read the kernel's counters without packets.
+/// Period of reading the kernel's counters without packets, in nanoseconds.
 const STATISTICS_PERIOD: u64 = 100_000_000;
-/// Blocks after which to read them under load.
+/// Under load, the counters are read after this many blocks.
 const STATISTICS_BLOCKS: u32 = 4096;
-/// Longest sleep, so that the watermark advances: others wait for it.
+/// The longest sleep: other ends wait for the watermark, which must advance.
 const LONGEST_SLEEP: Duration = Duration::from_millis(50);
-/// The same while none of the port's rings has had packets for so long, in nanoseconds: nobody
-/// waits.
+/// The same when none of the port's rings has had packets for `IDLE_AFTER` nanoseconds: then no end
+/// waits for another.
 const LONGEST_IDLE_SLEEP: Duration = Duration::from_millis(500);
 const IDLE_AFTER: u64 = 2_000_000_000;
-/// How long the kernel may take to hand over what it has counted, beyond its timer.
+/// How long the kernel may take to hand over counted packets, beyond its timer; in nanoseconds.
 const END_GRACE: u64 = 5_000_000_000;
 
-/// Hands out the packets of a ring.
+/// Delivers the packets of a ring.
 pub(super) struct Receiver {
     setup: Setup,
-    /// The block that is being walked or, when `left` is 0, the next one.
+    /// The block being read or, when `left` is 0, the next one.
     block: u32,
-    /// Where that block is, while it is open.
+    /// The start of that block, while it is open.
     start: Option<BlockStart>,
-    /// Packets of that block not handed out yet.
+    /// Packets of that block not delivered yet.
     left: u32,
-    /// Where the next of them starts in the block.
+    /// The offset of the next packet in the block.
     offset: u32,
     watermark: u64,
-    /// When the ring was last seen empty, with no packet in the block that the kernel fills.
+    /// When the ring was last seen empty, without a packet in the block that the kernel fills.
     empty_at: u64,
     /// Blocks were opened since the last call of `readiness`.
     is_active: bool,
@@ -62,9 +62,9 @@ pub(super) struct Receiver {
     failure: Option<Error>,
     link: LinkWatch,
     long: Long,
-    /// The end was reported, as such or as an error.
+    /// The end was reported, with or without an error.
     ended: bool,
-    /// Monotonic time at which to give up waiting for packets that the kernel has counted.
+    /// Monotonic time at which to stop waiting for packets that the kernel has counted.
     deadline: Option<u64>,
     next_error_check: u64,
 }
@@ -106,10 +106,10 @@ impl Receiver {
         self.ledger.blocks_since += 1;
         self.is_active = true;
         self.idle.opened(opened.is_full);
-        // The kernel says at the head of the block that it lost packets: the one moment to ask how
-        // many without doing it in vain, and the only one if we never get to wait.
+        // The head of the block reports lost packets. Reading the counter now is never in vain, and
+        // may be the only chance if the receiver never waits.
         if opened.is_losing || self.ledger.blocks_since >= STATISTICS_BLOCKS {
-            // A failure to read shows in `readiness`.
+            // `readiness` reports a failure to read.
             let _ = self.read_statistics();
         }
         if self.left == 0 {
@@ -118,7 +118,7 @@ impl Receiver {
         true
     }
 
-    /// Whether the next packet is a long one for which there is no frame.
+    /// Whether the next packet is long and no frame is free for it.
     #[inline(always)]
     fn awaits_frame(&mut self) -> bool {
         let ring = &self.setup.ring;
@@ -128,7 +128,7 @@ impl Receiver {
             && !self.long.is_ready(ring, self.setup.snaplen)
     }
 
-    /// The walk of the open block is over: on to the next one.
+    /// Ends the open block and moves to the next one.
     #[inline]
     fn end_block(&mut self) {
         self.start = None;
@@ -140,7 +140,7 @@ impl Receiver {
         }
     }
 
-    /// The next packet of the open block; `None` if what is there cannot be one.
+    /// The next packet of the open block; `None` if the contents are not a valid packet.
     #[inline(always)]
     fn next_frame(&mut self) -> Option<Frame> {
         let block_size = self.setup.ring.block_size();
@@ -173,14 +173,14 @@ impl Receiver {
         }
         self.offset += slot as u32;
         prefetch(start, slot);
-        // The kernel silently cuts a packet to its block (`max_frame_len` in `tpacket_rcv`).
+        // The kernel silently truncates a packet to its block (`max_frame_len` in `tpacket_rcv`).
         let descriptor = if is_slot { 0 } else { size_of::<TpacketBlockDesc>() };
         let is_cut =
             header.snaplen < header.len && mac + captured + descriptor >= block_size as usize;
         let is_long = is_slot && header.status & TP_STATUS_COPY != 0;
         if is_cut && !is_long {
             if is_slot {
-                // There was no room to queue it.
+                // There was no room to queue it on the socket.
                 return None;
             }
             self.ledger.cut += 1;
@@ -252,7 +252,7 @@ impl Receiver {
         Some(frame)
     }
 
-    /// The packet that is too long for the open slot at `start`, in a frame of its own.
+    /// The packet that is too long for the open slot at `start`, in a separate frame.
     #[cold]
     fn long_frame(
         &mut self,
@@ -310,11 +310,11 @@ impl Receiver {
         self.end_block();
     }
 
-    /// What the kernel has counted by now, of which the counters learn.
+    /// Updates the counters from the kernel's counters, and returns the latter.
     fn read_statistics(&mut self) -> Result<Passed> {
         self.setup.counters.system_calls.add(1);
-        // In this order: what is let in later may be accepted, but is not among what was let in.
-        // An interface that is gone was silent before the socket learnt of it (`dev_close_many`).
+        // In this order: a packet passed later may be accepted, but is not in `let_in`. No packet
+        // followed the removal of an interface before the socket was notified (`dev_close_many`).
         let is_shut = self.setup.progress.stopped_at().is_some() || self.failure.is_some();
         let let_in = self.setup.rejections.as_mut().map(|rejections| rejections.read(is_shut));
         let counted = self.setup.ring.count();
@@ -329,20 +329,19 @@ impl Receiver {
         Ok(counted)
     }
 
-    /// Whether everything that the kernel counted has been received, or will not be.
+    /// Whether every packet that the kernel counted has been received, or can no longer be.
     fn check_end(&mut self, now: u64) -> Result<bool> {
         let since = match self.setup.progress.stopped_at() {
             Some(at) => at,
             None if self.failure.is_some() => now,
             None => return Ok(false),
         };
-        // From when it was first looked for: this thread, and the kernel's timer, may have been
-        // kept waiting.
+        // From the first check: this thread, and the kernel's timer, may have been delayed.
         let grace = 2 * self.setup.times.retire + END_GRACE;
         let deadline = *self.deadline.get_or_insert(since.max(now).saturating_add(grace));
         let counted = self.read_statistics()?;
         let missing = counted.packets.saturating_sub(self.ledger.delivered + counted.dropped);
-        // A block may have been handed over since the caller looked.
+        // A block may have been handed over since the caller's check.
         if missing > 0 && (now < deadline || self.setup.ring.is_filled(self.block)) {
             return Ok(false);
         }
@@ -411,7 +410,7 @@ impl Receive for Receiver {
     }
 
     fn readiness(&mut self) -> Result<Readiness<'_>> {
-        // Before the ring is looked at: what arrives after this may be in it and not be seen.
+        // Taken before the ring is read: a later packet may be in the ring unseen.
         let time = clock::realtime_ns();
         if self.left > 0 {
             return Ok(Readiness::Now);
@@ -419,14 +418,14 @@ impl Receive for Receiver {
         if self.ended {
             return Ok(Readiness::End);
         }
-        // The consumer holds frames of the whole ring; more may be waiting for room.
+        // The consumer holds frames of the whole ring; more packets may be waiting for room.
         let full = self.setup.ring.is_open(self.block);
         if self.setup.ring.is_filled(self.block) {
             let held = self.awaits_frame();
             return Ok(if held { Readiness::After(HELD) } else { Readiness::Now });
         }
-        // What a block holds comes with its own time, however late the kernel's timer hands it
-        // over.
+        // Packets in a block have their own timestamps, even if the kernel's timer hands the block
+        // over late.
         if !full && !self.setup.ring.is_begun(self.block) {
             self.empty_at = time;
             self.watermark = self.watermark.max(time.saturating_sub(self.setup.times.lateness));
@@ -461,14 +460,14 @@ impl Receive for Receiver {
         {
             return Ok(Readiness::After(nap));
         }
-        // The kernel calls a socket readable while the block before the one that it fills is not
-        // its own (`packet_poll`). While frames of that block are held, poll would spin.
+        // `packet_poll` reports a socket readable unless the kernel owns the block before the one
+        // that it fills. While frames of that block are held, poll would spin.
         let last = self.block.checked_sub(1).unwrap_or(self.setup.ring.block_count() - 1);
         if full || self.setup.ring.is_open(last) {
             let nap = (retire / 8).clamp(Duration::from_micros(500), Duration::from_millis(5));
             return Ok(Readiness::After(nap));
         }
-        // A receiver of slots that waits for several ends asks all of them.
+        // With slots, a receiver that waits for several ends polls all of them.
         let is_awaited = self.setup.times.is_prompt && !self.setup.ring.is_slots();
         let is_idle = self.setup.progress.idle_since(now) >= IDLE_AFTER && !is_awaited;
         let longest = if is_idle { LONGEST_IDLE_SLEEP } else { LONGEST_SLEEP };

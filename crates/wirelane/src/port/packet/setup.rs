@@ -1,4 +1,4 @@
-//! The parts of the receiver of a ring.
+//! The parts of a ring's receiver.
 
 use std::sync::Arc;
 
@@ -13,12 +13,13 @@ use crate::mask::Class;
 use crate::port::info::PortMode;
 use crate::stats::RxCounters;
 
-/// Time that the kernel may take beyond its timer to hand a block over: a tick where the timer runs
-/// on ticks (before 6.18), and the wait for a CPU.
+/// Time in nanoseconds that the kernel may take beyond its timer to hand a block over: a tick if
+/// the timer runs on ticks (before 6.18), and the wait for a CPU.
 const SLACK: u64 = 20_000_000;
-/// How far packets of one ring can be out of order: CPUs take the time before they queue.
+/// How far packets of one ring can be out of order, in nanoseconds: CPUs timestamp packets before
+/// they queue them.
 const DISORDER: u64 = 1_000_000;
-/// The same for immediate delivery.
+/// The same for single packets.
 const DISORDER_OF_SLOTS: u64 = 20_000;
 
 /// Times of a ring, in nanoseconds.
@@ -28,7 +29,7 @@ pub(super) struct Times {
     pub(super) retire: u64,
     /// A packet is handed over at most this long after its timestamp.
     pub(super) lateness: u64,
-    /// How far packets of one ring can be out of order: CPUs take the time before they queue.
+    /// How far packets of one ring can be out of order.
     pub(super) disorder: u64,
     /// The consumer needs packets earlier than usual.
     pub(super) is_prompt: bool,
@@ -45,28 +46,28 @@ pub(super) struct Setup {
     pub(super) interface: Arc<str>,
     pub(super) snaplen: u32,
     pub(super) times: Times,
-    /// The link-layer header of frames. Into an Ethernet header a VLAN tag can be put back.
+    /// The link-layer header of frames. VLAN tags can be restored only in Ethernet headers.
     pub(super) link_type: u16,
     /// The action when the interface is removed.
     pub(super) on_removal: OnRemoval,
-    /// The interfaces, if packets of all of them come.
+    /// The interface lookup of `any`.
     pub(super) interfaces: Option<InterfaceLookup>,
     /// Counts the packets that the ring's program rejects.
     pub(super) rejections: Option<Rejections>,
 }
 
-/// Our count of packets, beside the kernel's in the ring, and when to ask for that.
+/// The receiver's count of packets, next to the kernel's count of the ring, and when to read that.
 #[derive(Default)]
 pub(super) struct Ledger {
     pub(super) delivered: u64,
-    /// Packets that a block cut below the snap length.
+    /// Packets that a block truncated below the snap length.
     pub(super) cut: u64,
     pub(super) blocks_since: u32,
     pub(super) next_reading: u64,
 }
 
 impl Setup {
-    /// The queue of the packets of the ring, in words.
+    /// The queue of the ring's packets, in words.
     pub(super) fn name(&self) -> String {
         let selection = &self.ring.selection;
         match selection.class {
@@ -75,7 +76,7 @@ impl Setup {
         }
     }
 
-    /// Tells the user about packets that the kernel counted and did not hand over.
+    /// Reports packets that the kernel counted and did not hand over.
     pub(super) fn note_missing(&self, missing: u64) {
         let name = self.name();
         self.progress.note(format!(
@@ -84,7 +85,7 @@ impl Setup {
         ));
     }
 
-    /// Tells the user about packets that a block cut below the snap length.
+    /// Reports packets that a block truncated below the snap length.
     pub(super) fn note_cut(&self, cut: u64) {
         let (name, block) = (self.name(), self.ring.block_size());
         self.progress.note(format!(

@@ -1,4 +1,4 @@
-//! What stands around a packet in its slot of a block.
+//! The headers and metadata around a packet in a block.
 #![allow(unsafe_code)]
 
 use std::ptr::NonNull;
@@ -10,14 +10,14 @@ use wirelane_os::packet::{
 use super::ring::VLAN_TAG;
 use crate::frame::{Frame, Meta, OFFLOAD_BYTES, Offload, PartialChecksum};
 
-/// The kernel puts no packet nearer to its header than this.
+/// The least distance of a packet from the start of its header in the kernel.
 pub(super) const MAC_LEAST: usize = size_of::<Meta>() + VLAN_TAG;
 const _: () = assert!(TPACKET3_HDRLEN + 10 - MAC_LEAST >= OFFLOAD_BYTES);
 
 /// Bytes of the two addresses before a tag.
 const ADDRESSES: usize = 12;
 
-/// Reads the kernel's header of the packet of a slot, in the shape of those in blocks.
+/// Reads the kernel's header of a slot, converted to the header of blocks.
 ///
 /// # Safety
 /// `start` is an open slot.
@@ -54,8 +54,8 @@ fn tag(header: &Tpacket3Hdr) -> [u8; VLAN_TAG] {
     [a, b, c, d]
 }
 
-/// Restores the tag that the device or kernel stripped, after the two addresses, of a packet that
-/// is in a frame with headroom.
+/// Restores the VLAN tag that the device or kernel stripped, after the two addresses of a packet in
+/// a frame with headroom.
 #[cold]
 pub(super) fn restore_vlan_of(frame: &mut Frame, header: &Tpacket3Hdr) {
     if frame.len() < ADDRESSES || !frame.prepend(VLAN_TAG) {
@@ -68,10 +68,10 @@ pub(super) fn restore_vlan_of(frame: &mut Frame, header: &Tpacket3Hdr) {
     }
 }
 
-/// Restores the tag that the device or kernel stripped, after the two addresses.
+/// Restores the VLAN tag that the device or kernel stripped, after the two addresses.
 ///
 /// # Safety
-/// `meta` describes a packet that is ours, with at least `VLAN_TAG` bytes before it.
+/// `meta` describes a packet that the caller owns, with at least `VLAN_TAG` bytes before it.
 #[cold]
 pub(super) unsafe fn restore_vlan(meta: &mut Meta, header: &Tpacket3Hdr, snaplen: u32) {
     meta.original_len += VLAN_TAG as u32;
@@ -91,23 +91,23 @@ pub(super) unsafe fn restore_vlan(meta: &mut Meta, header: &Tpacket3Hdr, snaplen
     meta.len = (meta.len + VLAN_TAG as u32).min(snaplen);
 }
 
-/// Marks a frame to be cut as `header` of the kernel says. Its offsets are from the packet's start
-/// before a tag of `tag` bytes was inserted.
+/// Marks a frame for segmentation as the kernel's `header` describes. The header's offsets refer to
+/// the packet before a tag of `tag` bytes was inserted.
 #[cold]
 pub(super) fn leave_cutting(frame: &mut Frame, header: &VirtioNetHdr, tag: u16) {
-    // What is to be cut in an unknown way nobody may send as it is.
+    // A packet that needs an unknown kind of segmentation must not be sent unchanged.
     let unknown = || Offload { checksum: Some(PartialChecksum::UNKNOWN), ..Offload::default() };
     let mut offload = Offload::from_virtio(header).unwrap_or_else(unknown);
     if let Some(place) = &mut offload.checksum {
         place.start = place.start.saturating_add(tag);
     }
-    // There is more room in front of the packet than that takes (`MAC_LEAST`).
+    // The room in front of the packet is larger than the offload (`MAC_LEAST`).
     let fits = frame.set_offload(offload);
     debug_assert!(fits);
 }
 
-/// Prefetches a header and the beginning of its packet, as far ahead as the walk takes to fetch one
-/// from the cache of the CPU that received it, if packets are about as long as this one.
+/// Prefetches a later header and the start of its packet from the cache of the CPU that received
+/// it. Assumes that packets are about as long as this one.
 #[inline(always)]
 pub(super) fn prefetch(start: NonNull<u8>, slot: usize) {
     const AHEAD: usize = 4;

@@ -1,26 +1,27 @@
-//! The transmitting end of one queue: what goes through its ring (`tx_ring`), and what past it.
+//! The transmitting end of one queue: sends through its ring (`tx_ring`), and long frames past it.
 //!
 //! Each packet has a `virtio_net_hdr` in front (PACKET_VNET_HDR, since Linux 4.6). With it the
-//! kernel does not compare lengths with the MTU (`tpacket_snd`), where it allows for one tag only.
-//! So we do, with the current MTU, which is read once per batch for the kernel.
+//! kernel does not compare lengths with the MTU (`tpacket_snd`); without it, the kernel allows only
+//! one tag. So this end compares lengths itself, with the current MTU, which it reads once per
+//! batch.
 //!
-//! A frame that the device cuts itself (with `vnet=on`, every frame to be cut) goes to the kernel
-//! whole, by a call and a socket of its own, behind the frames in the ring. The kernel cuts it just
-//! before the driver, or the device does. One call for 64 KB costs less than cutting and sending 44
-//! packets. A partial checksum is completed in the slot.
+//! A frame that the device segments (with `vnet=on`, every frame to segment) is passed to the
+//! kernel whole, with a separate call and socket, after the frames in the ring. The kernel segments
+//! it just before the driver, or the device does. One call for 64 KB costs less than segmenting and
+//! sending 44 packets. A partial checksum is completed in the slot.
 //!
-//! The kernel chooses the TX queue of each packet, where there are several: by its flow, or by the
-//! CPU that sends where that is set up (XPS) and with `bypass=on` (`netdev_pick_tx`,
-//! `packet_pick_tx_queue`). So after the sending thread has moved to another CPU, nothing is sent
-//! until all earlier packets have left, or it could overtake them. The kernel waits in the same way
-//! before it changes the queue of a socket (`ooo_okay`). A call that is interrupted and continues
-//! on another CPU can still reorder packets: pin the thread to avoid that.
+//! If there are several TX queues, the kernel chooses the TX queue of each packet: by its flow, or
+//! by the sending CPU with XPS and with `bypass=on` (`netdev_pick_tx`, `packet_pick_tx_queue`). So
+//! after the sending thread has moved to another CPU, nothing is sent until all earlier packets
+//! have left: it could overtake them. The kernel waits in the same way before it changes the queue
+//! of a socket (`ooo_okay`). A call that is interrupted and continues on another CPU can still
+//! reorder packets: pin the thread to avoid that.
 //!
-//! Where the sending CPU decides, [`Transmit::bind`] says which CPUs are the queue's. A thread that
-//! somebody has moved goes back before it sends. What was sent from elsewhere nevertheless (a
-//! cpuset forbids to go back, or a call was interrupted and went on there) is counted. The CPUs may
-//! change meanwhile ([`XpsWatch`](crate::port::XpsWatch)): the thread goes to one of the new ones,
-//! and what was sent since the last reading but one is counted.
+//! If the sending CPU determines the queue, [`Transmit::bind`] sets the CPUs of the queue. A thread
+//! that was moved to another CPU returns before it sends. Frames that it still sends from elsewhere
+//! are counted: a cpuset may forbid the return, or a call was interrupted and continued on another
+//! CPU. The CPUs may change at run time ([`XpsWatch`](crate::port::XpsWatch)): the thread moves to
+//! a new one, and frames sent since the last reading but one are counted.
 //!
 //! Two reorderings remain possible. An unpinned thread may move to another CPU within a call. And a
 //! veth without NAPI, or a loopback, queues packets on the sending CPU and reports them as sent at
@@ -58,21 +59,21 @@ use crate::stats::TxCounters;
 
 /// Drivers that copy foreign pages.
 const COPYING: [&str; 1] = ["veth"];
-/// Frames for programs that make packets, and room for headers in front of them.
+/// Frames for programs that create packets, and headroom for headers.
 const FRAMES: u32 = 1024;
 const HEADROOM: u32 = 128;
-/// The fewest, where memory is short.
+/// The minimum, if memory is short.
 const LEAST_FRAMES: u32 = 16;
-/// The longest frame to be cut, after its Ethernet header and tags.
+/// The longest frame to segment, after its Ethernet header and tags.
 pub(super) const LONGEST: usize = 65_535;
-/// Frames that can hold one.
+/// Number of frames that can hold such a frame.
 const LONG_FRAMES: u32 = 128;
-/// Send buffer for them: what a device has in flight.
+/// Send buffer for them: the bytes that a device has in flight.
 const LONG_BUFFER: usize = 4 << 20;
 /// Index into `refused`.
 const RING: usize = 0;
 const PAST: usize = 1;
-/// How long a full device is left alone.
+/// How long to wait for a full device.
 const CONGESTED: Duration = Duration::from_micros(200);
 
 /// Sends frames through one socket.
@@ -80,25 +81,25 @@ pub(super) struct Transmitter {
     socket: Arc<PacketSocket>,
     /// The socket for frames that the kernel segments.
     handing_on: Option<Arc<PacketSocket>>,
-    /// That socket had no room the last time.
+    /// That socket had no room at the last attempt.
     is_congested: bool,
-    /// Its error, to be reported.
+    /// Its error, not yet reported.
     failure: Option<Error>,
     ring: TxRing,
-    /// The CPU from which the kernel was last told of slots.
+    /// The CPU of the last call that sent slots.
     cpu: u32,
-    /// Where frames have to be sent from, to leave by the queue.
+    /// The CPUs from which frames must be sent to leave by the queue.
     home: Option<Home>,
-    /// Several TX queues: packets that are sent from different CPUs can overtake each other.
+    /// There are several TX queues: packets sent from different CPUs can overtake each other.
     has_lanes: bool,
     limits: FrameLimits,
     pool: Pool,
     counters: Arc<TxCounters>,
-    /// Frames that the kernel refuses in the ring, and past it.
+    /// Frames that the kernel refuses, in the ring and past it.
     refused: [Refused; 2],
-    /// Where the frame is that was refused past the ring last.
+    /// Address of the last frame that was refused past the ring.
     past: usize,
-    /// Asks what of the port is under way then.
+    /// Queries the port's frames in flight after a refusal.
     inquiry: Inquiry,
     /// The slots in use, for other threads; written once per batch.
     pending: Arc<AtomicU32>,
@@ -106,11 +107,11 @@ pub(super) struct Transmitter {
 }
 
 impl Transmitter {
-    /// Makes a ring on a socket that is not bound yet, and binds it for transmitting only; the
-    /// second one, too, for frames that the kernel is to cut.
+    /// Sets up a ring on an unbound socket, and binds the socket for transmitting only. Also binds
+    /// the second socket, for frames that the kernel segments.
     ///
     /// # Errors
-    /// The kernel has no memory, or the interface went away.
+    /// The kernel has no memory, or the interface was removed.
     pub(super) fn new(
         (socket, handing_on): TxSockets,
         inquiry: Inquiry,
@@ -132,12 +133,12 @@ impl Transmitter {
             if bypass {
                 socket.set_qdisc_bypass(true).map_err(os)?;
             }
-            // A smaller one than asked for only means to wait more often.
+            // A smaller buffer only causes more waiting.
             let _ = socket.set_send_buffer(LONG_BUFFER);
             socket.bind(device.index, 0).map_err(os)?;
             (frames, longest) = (LONG_FRAMES, LONGEST + ETHERNET_HEADER + 2 * VLAN_TAG);
         }
-        // A region has no smaller ones, however small the MTU is.
+        // Chunks of a region have at least 2048 bytes, however small the MTU is.
         let chunk_size = (longest as u32 + HEADROOM).next_multiple_of(2048).min(1 << 17);
         let budget = Allotment::of_rest().part(4);
         let frames = budget.fit(frames, LEAST_FRAMES, |n| Region::bytes_for(n, chunk_size));
@@ -170,20 +171,20 @@ impl Transmitter {
         TxGauge { slots: self.ring.slots(), pending, pool: self.pool.gauge() }
     }
 
-    /// Asks for the MTU, if nothing is on its way to the kernel: without it the kernel compares
-    /// lengths.
+    /// Reads the MTU, unless packets are waiting for the kernel: with the header, the kernel does
+    /// not compare lengths.
     #[inline]
     fn follow_mtu(&mut self) {
         if self.ring.has_vnet_header() && !self.ring.is_unsent() {
             self.counters.system_calls.add(1);
-            // That the interface is gone shows where packets are sent.
+            // Sending reports a removed interface.
             if let Ok(mtu) = self.socket.mtu(&self.interface) {
                 self.limits.follow(mtu);
             }
         }
     }
 
-    /// Takes back the slots whose packets are sent, and counts them.
+    /// Takes back the slots whose packets were sent, and counts them.
     fn reclaim(&mut self) {
         let (packets, bytes) = self.ring.reclaim();
         if packets > 0 {
@@ -193,7 +194,7 @@ impl Transmitter {
         self.publish();
     }
 
-    /// Lets other threads see how many slots are in use.
+    /// Publishes the number of slots in use to other threads.
     #[inline(always)]
     fn publish(&self) {
         self.pending.store(self.ring.used(), Ordering::Relaxed);
@@ -203,7 +204,7 @@ impl Transmitter {
         [Some(&*self.socket), self.handing_on.as_deref()]
     }
 
-    /// Whether what is sent now could overtake what was sent from another CPU and has not left yet.
+    /// Whether a frame sent now could overtake frames sent from another CPU that have not left yet.
     #[inline]
     fn would_overtake(&mut self) -> bool {
         let cpu = affinity::current_cpu();
@@ -211,7 +212,7 @@ impl Transmitter {
             return false;
         }
         self.counters.system_calls.add(1 + u64::from(self.handing_on.is_some()));
-        // An interface that is gone says so when something is sent.
+        // Sending reports a removed interface.
         let waits = |socket: &PacketSocket| socket.outstanding().is_ok_and(|bytes| bytes > 0);
         let waits = self.sockets().into_iter().flatten().any(waits);
         if !waits {
@@ -220,8 +221,8 @@ impl Transmitter {
         waits
     }
 
-    /// Sees to it that the thread is where the queue's frames are sent from. Where it still is not,
-    /// or no longer when they were sent, they have strayed: see [`Transmitter::note_strayed`].
+    /// Moves the thread to a CPU from which the queue's frames are sent. Frames sent while it is
+    /// elsewhere have strayed: see [`Transmitter::note_strayed`].
     #[inline]
     fn go_home(&mut self) {
         let Some(home) = &mut self.home else { return };
@@ -234,8 +235,8 @@ impl Transmitter {
         }
     }
 
-    /// Counts frames that were handed to the kernel since [`Transmitter::go_home`], unless
-    /// `was_home` then and now.
+    /// Counts frames handed to the kernel since [`Transmitter::go_home`] as strayed, unless the
+    /// thread was home before (`was_home`) and after the call.
     #[inline]
     fn note_strayed(&mut self, frames: u64, was_home: bool) {
         let Some(home) = &mut self.home else { return };
@@ -246,14 +247,14 @@ impl Transmitter {
         }
     }
 
-    /// Whether the thread is where the queue's frames are sent from.
+    /// Whether the thread is on a CPU from which the queue's frames are sent.
     #[inline]
     fn is_home(&self) -> bool {
         self.home.as_ref().is_none_or(Home::is_here)
     }
 
-    /// Hands everything to the kernel that it has not got, unless it would overtake what it has:
-    /// then the next call does.
+    /// Hands all pending slots to the kernel, unless they would overtake earlier packets: then a
+    /// later call does.
     fn send(&mut self) -> Result<()> {
         while self.ring.is_unsent() {
             self.go_home();
@@ -295,8 +296,8 @@ impl Transmitter {
         self.is_refused_for_good(RING, head)
     }
 
-    /// The same for a frame past the ring. All of these have the same place, but it may be another
-    /// frame than the last time: the caller may have dropped the batch of that one.
+    /// The same for a frame past the ring. These frames share one place, so a different address
+    /// means a different frame: the caller may have dropped the earlier batch.
     #[cold]
     fn is_past_refused_for_good(&mut self, frame: &Frame, error: &std::io::Error) -> bool {
         if !is_refusal(error) {
@@ -317,8 +318,8 @@ impl Transmitter {
         refused[way].is_for_good(place, now, || inquiry.ask(own, interface))
     }
 
-    /// Whether what the kernel did not take stays where it is, to be sent later: the device's queue
-    /// is full, or the interface is down and may come back.
+    /// Whether refused frames stay for a later attempt: the device's queue is full, or the
+    /// interface is down and may return.
     fn may_go_later<T>(&self, sent: &std::io::Result<T>) -> bool {
         let Err(error) = sent else {
             self.counters.hold(None);
@@ -339,7 +340,7 @@ impl Transmitter {
     }
 }
 
-/// What a call of the kernel for the whole ring failed with.
+/// The error of a call that failed for the whole ring.
 fn failed(interface: &str, call: &'static str, error: std::io::Error) -> Error {
     match error.raw_os_error().map(Errno::from_raw_os_error) {
         // packet_notifier() takes the interface from the socket, and tpacket_snd() misses it.
@@ -349,10 +350,10 @@ fn failed(interface: &str, call: &'static str, error: std::io::Error) -> Error {
 }
 
 impl Transmitter {
-    /// Hands a frame that is to be cut to the kernel, behind what is in the ring. False if there is
-    /// no room now.
+    /// Hands a frame to the kernel for segmentation, after the frames in the ring. False if there
+    /// is no room now.
     fn hand_on(&mut self, frame: &Frame, offload: &Offload) -> bool {
-        // What cannot be sent now is the ring's affair, which says so.
+        // The ring reports its own errors.
         if self.send().is_err() || self.ring.is_unsent() {
             return false;
         }
@@ -389,7 +390,7 @@ impl Transmitter {
         self.counters.refuse(&error);
         self.refused[PAST].forget();
         match error.raw_os_error().map(Errno::from_raw_os_error) {
-            // The frame is not what its offload says.
+            // The frame does not match its offload.
             Some(Errno::INVAL | Errno::MSGSIZE) => {}
             _ if is_given_up => {}
             _ => self.failure = Some(failed(&self.interface, "sendmsg", error)),
@@ -467,7 +468,7 @@ impl Transmit for Transmitter {
     fn flush(&mut self) -> Result<()> {
         let sent = self.send();
         self.reclaim();
-        // Takes nothing; it updates the reading of the pool, to which frames may have come back.
+        // Takes no frames; it updates the pool's gauge, as frames may have been returned.
         self.pool.take(&mut Batch::new(0), 0);
         sent?;
         self.failure.take().map_or(Ok(()), Err)
@@ -485,7 +486,7 @@ impl Transmit for Transmitter {
         }
         self.counters.system_calls.add(1);
         if self.ring.is_unsent() || is_congested {
-            // No event tells that a full device has room again, or that a link is up.
+            // No event reports that a full device has room again, or that a link is up.
             let is_down = self.counters.held_errno.value() != 0;
             thread::sleep(if is_down { timeout } else { timeout.min(CONGESTED) });
             return self.flush();

@@ -8,17 +8,17 @@
 //! ```
 //!
 //! The ring has version 2: on transmit, version 3 does the same with longer headers. Frames are
-//! copied into slots, which the kernel then reads without another copy; slots are not given out
-//! as frames themselves, because the kernel takes them in ring order only, and one frame that a
-//! program keeps would hold up all others.
+//! copied into slots, which the kernel then reads without another copy. Slots are not used as
+//! frames, because the kernel takes them in ring order, and one frame that a program keeps would
+//! delay all others.
 //!
-//! A veth pair takes no pages of a ring: it copies them into its own (`skb_orphan_frags` in
-//! `____dev_forward_skb`), with one page allocated and freed per packet. For it the
-//! `virtio_net_hdr` declares the whole packet a header: the kernel copies headers into the buffer
-//! that it allocates in any case, so no page is copied.
+//! A veth pair cannot pass on the pages of a ring: it copies them into new pages
+//! (`skb_orphan_frags` in `____dev_forward_skb`), with one page allocated and freed per packet. For
+//! it the `virtio_net_hdr` declares the whole packet a header: the kernel copies headers into the
+//! buffer that it allocates in any case, so no page is copied.
 //!
-//! A device that gives a packet's pages to a receiver on the same host (veth, loopback) reports it
-//! as sent before that receiver has read it (`skb_orphan`). A slot is therefore used again only
+//! A device that passes a packet's pages to a receiver on the same host (veth, loopback) reports
+//! the packet as sent before that receiver has read it (`skb_orphan`). So a slot is used again only
 //! after all others, and rings have more slots than such a device queues.
 #![allow(unsafe_code)]
 
@@ -35,19 +35,19 @@ use crate::error::{Error, Result};
 use crate::frame::PartialChecksum;
 use crate::port::offload::limits::complete;
 
-/// More than `net.core.netdev_max_backlog` (1000) and veth's queue (256) hold.
+/// More than the capacity of `net.core.netdev_max_backlog` (1000) and veth's queue (256).
 const SLOTS: u32 = 2048;
 const BLOCK: usize = 256 << 10;
-/// Slots for a driver that copies: free after the call. As many as are in flight at once and stay
-/// in a core's cache.
+/// Slots for a driver that copies: they are free after the call. The number in flight at once that
+/// fits a core's cache.
 const COPIED_SLOTS: u32 = 512;
-/// The part of a packet declared a header for drivers that copy. More contiguous memory is hard for
-/// the kernel to find.
+/// The part of a packet declared a header for drivers that copy. The kernel needs contiguous memory
+/// for it, and finds larger pieces less easily.
 const COPIED: usize = 16 << 10;
-/// Where a packet, or its `virtio_net_hdr`, starts in its slot.
+/// Offset of a packet, or of its `virtio_net_hdr`, in its slot.
 const DATA: usize = Version::V2.tx_data_offset();
 
-/// The slots, and which of them are whose.
+/// The slots and their owners.
 pub(super) struct TxRing {
     memory: Mapping,
     request: SlotRingRequest,
@@ -56,16 +56,16 @@ pub(super) struct TxRing {
     /// The part of a packet declared a header.
     copied: usize,
     slots: u32,
-    /// The slot to fill next, and how many before it are not reclaimed.
+    /// The slot to fill next, and the number of slots before it that are not reclaimed.
     next: u32,
     used: u32,
-    /// Slots of which the kernel must still be told; of some, perhaps, that it has taken.
+    /// Slots that the kernel may not have taken yet; an upper bound.
     unsent: u32,
 }
 
 impl TxRing {
-    /// Makes a ring on a socket that is not bound yet, for packets of up to `longest` bytes;
-    /// `is_copying` for a driver that copies what lies in pages of others.
+    /// Sets up a ring on an unbound socket, for packets of up to `longest` bytes; `is_copying` for
+    /// a driver that copies foreign pages.
     ///
     /// # Errors
     /// The kernel has no memory, or the packets are too long.
@@ -91,8 +91,7 @@ impl TxRing {
         let slots = request.frames().ok_or_else(too_large)?;
         let bytes = request.bytes().ok_or_else(too_large)?;
         socket.set_tx_ring(Version::V2, &request).map_err(os)?;
-        // What a ring has in flight counts against the send buffer; a smaller one than asked for
-        // only means more calls.
+        // Packets in flight count against the send buffer; a smaller buffer only causes more calls.
         let _ = socket.set_send_buffer(bytes);
         let memory = socket.map(bytes).map_err(os)?;
         Ok(Self { memory, request, vnet_header, copied, slots, next: 0, used: 0, unsent: 0 })
@@ -114,25 +113,25 @@ impl TxRing {
         self.slots - self.used
     }
 
-    /// Whether the kernel must still be told of slots.
+    /// Whether there are slots that the kernel may not have taken yet.
     #[inline(always)]
     pub(super) fn is_unsent(&self) -> bool {
         self.unsent > 0
     }
 
-    /// Slots of which it must be told, at most.
+    /// The number of such slots, at most.
     #[inline(always)]
     pub(super) fn unsent(&self) -> u32 {
         self.unsent
     }
 
-    /// Whether a `virtio_net_hdr` is in front of each packet.
+    /// Whether each packet has a `virtio_net_hdr`.
     #[inline(always)]
     pub(super) fn has_vnet_header(&self) -> bool {
         self.vnet_header > 0
     }
 
-    /// After the kernel was told of slots: looks whether it has taken all.
+    /// Checks, after a send call, whether the kernel has taken all slots.
     pub(super) fn look_whether_sent(&mut self) {
         let last = self.status(self.slot_before(1)).load(Ordering::Acquire);
         if self.used == 0 || last & TP_STATUS_SEND_REQUEST == 0 {
@@ -140,7 +139,7 @@ impl TxRing {
         }
     }
 
-    /// The slot `back` places before the next one.
+    /// The slot `back` positions before the next one.
     fn slot_before(&self, back: u32) -> u32 {
         (self.next + self.slots - back) % self.slots
     }
@@ -161,7 +160,7 @@ impl TxRing {
     /// Copies a packet into the next slot and completes its checksum at `place` there.
     #[inline]
     pub(super) fn put(&mut self, packet: &[u8], place: Option<PartialChecksum>) {
-        // The room is longer than the longest packet that `FrameLimits` lets through.
+        // The room is longer than the longest packet that `FrameLimits` allows.
         let Some(copy) = self.room().get_mut(..packet.len()) else { return };
         copy.copy_from_slice(packet);
         if let Some(place) = place {
@@ -170,7 +169,7 @@ impl TxRing {
         self.commit(packet.len());
     }
 
-    /// Where the packet of the next slot goes; nothing if all are in use.
+    /// The room for the packet of the next slot; empty if all slots are in use.
     #[inline(always)]
     pub(super) fn room(&mut self) -> &mut [u8] {
         if self.free() == 0 {
@@ -182,8 +181,8 @@ impl TxRing {
         unsafe { std::slice::from_raw_parts_mut(self.slot(self.next).add(before).as_ptr(), length) }
     }
 
-    /// Lets the kernel send the next slot, whose packet of `length` bytes is in its place. Does
-    /// nothing if all are in use.
+    /// Submits the next slot, whose room contains a packet of `length` bytes, to the kernel. Does
+    /// nothing if all slots are in use.
     #[inline]
     pub(super) fn commit(&mut self, length: usize) {
         if self.free() == 0 {
@@ -206,7 +205,7 @@ impl TxRing {
         self.unsent += 1;
     }
 
-    /// Takes back the slots whose packets are sent: how many, and their bytes.
+    /// Takes back the slots whose packets were sent; returns their number and bytes.
     pub(super) fn reclaim(&mut self) -> (u64, u64) {
         let (mut packets, mut bytes) = (0, 0);
         while self.used > 0 {
@@ -244,8 +243,8 @@ impl TxRing {
         (next > 0).then_some(next)
     }
 
-    /// Removes the packet that the kernel has marked as wrong, and moves the packets after it up:
-    /// the kernel continues at the same slot. False if there is none.
+    /// Removes the packet that the kernel has marked as wrong, and moves later packets up: the
+    /// kernel continues at the same slot. False if there is none.
     #[cold]
     pub(super) fn remove_wrong(&mut self) -> bool {
         let wrong = (1..=self.used).rev().find(|back| {
@@ -266,8 +265,8 @@ impl TxRing {
         }
     }
 
-    /// Removes the packet `refused` places before the next free slot, which the kernel would take
-    /// next.
+    /// Removes the packet `refused` positions before the next free slot, which the kernel would
+    /// take next.
     fn remove(&mut self, refused: u32) {
         for back in (1..refused).rev() {
             let (to, from) = (self.slot_before(back + 1), self.slot_before(back));

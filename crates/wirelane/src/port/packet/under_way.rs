@@ -1,7 +1,7 @@
-//! Finds the frames of a port that are under way when the kernel refuses one. See `refused`.
+//! Finds the port's frames in flight when the kernel refuses a frame. See `refused`.
 //!
 //! All TX queues of an interface can share one queueing discipline (e.g. tbf at its root), which
-//! may be full of the frames of other ends. So an end asks the sockets of all.
+//! may be full of frames of other ends. So an end queries the sockets of all ends.
 
 use std::sync::{Arc, Weak};
 
@@ -26,10 +26,10 @@ impl AllSockets {
     }
 }
 
-/// Asks what is under way.
+/// Queries the frames in flight.
 pub(super) struct Inquiry {
     all: AllSockets,
-    /// Frames go past the queueing disciplines.
+    /// Frames bypass the queueing disciplines.
     bypass: bool,
     /// Reads the carrier, after the first refusal.
     link: Option<LinkReader>,
@@ -40,12 +40,12 @@ impl Inquiry {
         Self { all, bypass, link: None }
     }
 
-    /// Whether frames go past the queueing disciplines.
+    /// Whether frames bypass the queueing disciplines.
     pub(super) fn bypass(&self) -> bool {
         self.bypass
     }
 
-    /// Finds the frames under way, for the end with the sockets `own`.
+    /// Finds the frames in flight, for the end with the sockets `own`.
     #[cold]
     pub(super) fn ask(&mut self, own: [Option<&PacketSocket>; 2], interface: &str) -> UnderWay {
         let has_frames = |socket: &PacketSocket| socket.outstanding().is_ok_and(|bytes| bytes > 0);
@@ -57,7 +57,7 @@ impl Inquiry {
         if self.all.0.iter().any(is_busy) { UnderWay::Others } else { UnderWay::Nothing }
     }
 
-    /// Whether the interface sends. If this is not known, the frame waits no longer.
+    /// Whether the interface sends. If this is unknown, it counts as sending.
     ///
     /// Without a carrier the kernel refuses every frame past the queueing disciplines
     /// (`__dev_direct_xmit`). The flags show this up to a second later, so then the carrier is
@@ -74,7 +74,7 @@ impl Inquiry {
     }
 }
 
-/// Whether this error may be the answer to a dropped frame: validate_xmit_skb() drops with ENOMEM.
+/// Whether this error may mean a dropped frame: validate_xmit_skb() drops with ENOMEM.
 pub(super) fn is_refusal(error: &std::io::Error) -> bool {
     let errno = error.raw_os_error().map(Errno::from_raw_os_error);
     matches!(errno, Some(Errno::NOBUFS | Errno::NOMEM))

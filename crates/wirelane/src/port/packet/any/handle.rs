@@ -20,7 +20,7 @@ use crate::port::metadata::discovered::DiscoveredInterfaces;
 use crate::port::steering::selection;
 use crate::sync::lock;
 
-/// The port's rings and what is attached to each.
+/// The port's rings and the state of their programs.
 pub(super) struct Handle {
     rings: Vec<Ring>,
     discovered: Arc<DiscoveredInterfaces>,
@@ -32,15 +32,15 @@ pub(super) struct Handle {
 }
 
 struct State {
-    /// For each link type for which the filter means something.
+    /// The programs for each link type for which the filter has a meaning.
     filters: Option<Vec<(u16, Vec<SockFilter>)>>,
     is_started: bool,
     is_stopped: bool,
-    /// A socket that is open and nothing else: see [`Control::stop`] of a port for one interface.
+    /// A socket that only stays open: see `stop` of a port for one interface.
     spare: Option<PacketSocket>,
 }
 
-/// How much of what is received, or sent, a mask selects.
+/// How much of the received or sent packets a mask selects.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Part {
     All,
@@ -83,7 +83,7 @@ impl Handle {
         self.set_filter(filter)
     }
 
-    /// Blocks by who has them.
+    /// Blocks by owner.
     pub(super) fn frames(&self) -> FrameCounts {
         count_blocks(&self.rings)
     }
@@ -97,7 +97,7 @@ impl Handle {
                 false => program.for_socket(self.snaplen)?,
             })
         };
-        // Others are for those interfaces for which it means something.
+        // A filter need not have a meaning for the other link types.
         let mut programs = vec![(ETHERNET, compile(ETHERNET)?)];
         let others = LINK_TYPES.iter().map(|(link_type, _)| *link_type);
         for link_type in others.filter(|link_type| *link_type != ETHERNET) {
@@ -117,7 +117,7 @@ impl Handle {
         rings.try_for_each(|ring| ring.attach(&program)).map_err(|error| Error::os(NAME, error))
     }
 
-    /// Attaches these, or those before if that fails.
+    /// Attaches the programs; on failure, attaches the earlier ones.
     fn change(
         &self,
         state: &State,
@@ -135,7 +135,7 @@ impl Handle {
         Ok(())
     }
 
-    /// Lets in the directions that `mask` may select, if there is a fanout program.
+    /// Opens the directions that `mask` may select, if there is a fanout program.
     fn open_to(&self, mask: &QueueMask) {
         let Some(program) = self.fanout.program() else { return };
         let [received, sent] = [Class::Rx, Class::Tx].map(|class| Part::of(mask, class));
@@ -144,7 +144,7 @@ impl Handle {
         }
     }
 
-    /// Says so if nobody counts what filters reject.
+    /// Adds a note if rejected packets are not counted.
     fn heed_filters(&self, state: &State, mask: &QueueMask) {
         let rejects = state.filters.iter().flatten().any(|(_, program)| may_reject(program));
         let is_part = |class| Part::of(mask, class) == Part::Some;
@@ -166,7 +166,7 @@ impl Control for Handle {
         self.finder.mask()
     }
 
-    /// Any queue can be selected: an interface that has it may come.
+    /// Any queue can be selected: a later interface may have it.
     fn set_mask(&self, mask: QueueMask) -> Result<()> {
         let state = lock(&self.state);
         self.change(&state, &mask, state.filters.as_deref())?;

@@ -18,18 +18,19 @@ use crate::port::spec::Spec;
 use crate::stats::RxCounters;
 use crate::sync::lock;
 
-/// What the rings of a port share: finds interfaces, and knows which of their queues are wanted.
+/// Shared by the rings of a port: discovers interfaces, and decides which of their queues are
+/// selected.
 pub(super) struct Finder {
     table: Mutex<LinkTable>,
     discovered: Arc<DiscoveredInterfaces>,
-    /// Of the spec.
+    /// The queues of the spec.
     queues: Option<QueueSet>,
     mask: Mutex<QueueMask>,
-    /// How often the mask has changed.
+    /// Number of changes of the mask.
     changes: AtomicU32,
     progress: Arc<Progress>,
     snaplen: u32,
-    /// What was said already.
+    /// Notes already made.
     said: Mutex<HashSet<String>>,
 }
 
@@ -54,7 +55,7 @@ impl Finder {
         }
     }
 
-    /// Whether queues were named, in front of the masks.
+    /// Whether the spec names queues, which then limit the masks.
     pub(super) fn has_queues(&self) -> bool {
         self.queues.is_some()
     }
@@ -75,15 +76,15 @@ impl Finder {
         is_open && lock(&self.mask).selects(class, queue)
     }
 
-    /// Says something once.
+    /// Makes a note once.
     fn note(&self, note: String) {
         if lock(&self.said).insert(note.clone()) {
             self.progress.note(note);
         }
     }
 
-    /// Finds out about packets that were never seen before: of the interface and direction of
-    /// `key`, with queue number `value`, or with one that has no ring of its own.
+    /// Classifies packets of a new kind: of the interface and direction of `key`, with queue number
+    /// `value`, or `None` for a number without a separate ring.
     #[cold]
     fn find(&self, key: Key, value: Option<u16>) -> Found {
         let mut table = lock(&self.table);
@@ -102,7 +103,7 @@ impl Finder {
         let (class, queue) = match (key.is_sent, value) {
             (true, Some(value)) => (Class::Tx, value),
             (false, Some(value)) => {
-                // The kind of a veth is the name of its driver.
+                // For a veth, the kind of link is the driver's name.
                 let mapping = kind.as_deref().map_or(QueueMapping::Shifted, rx_mapping);
                 mapping.rx_queue(value).map_or((Class::Other, 0), |queue| (Class::Rx, queue))
             }
@@ -129,7 +130,7 @@ impl Finder {
     }
 }
 
-/// What tells packets of one ring apart.
+/// Distinguishes the packets of one ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Key {
     index: u32,
@@ -137,11 +138,11 @@ struct Key {
     is_sent: bool,
 }
 
-/// What is known of packets of a key.
+/// The classification of packets with the same key.
 struct Found {
     number: u16,
     is_ethernet: bool,
-    /// `None` if they are left out.
+    /// `None` for packets that are left out.
     known: Option<KnownQueue>,
 }
 
@@ -162,26 +163,26 @@ struct KnownQueue {
 /// Looks up the interfaces of the packets of one ring.
 pub(in crate::port::packet) struct InterfaceLookup {
     finder: Arc<Finder>,
-    /// The queue number of all of its packets, if they have the same.
+    /// The queue number of all packets of the ring, if they have the same.
     value: Option<u16>,
     found: Vec<Found>,
     places: HashMap<Key, usize>,
     last: Option<(Key, usize)>,
-    /// How often the mask had changed when it was last looked at.
+    /// The number of mask changes seen so far.
     changes: u32,
 }
 
 /// The interface entry of a packet.
 pub(in crate::port::packet) struct PacketInterface {
     pub(in crate::port::packet) class: Class,
-    /// The number of its entry; [`PacketInterface::is_taken`] says whether it has one.
+    /// The number of its entry; see [`PacketInterface::is_taken`].
     pub(in crate::port::packet) number: u16,
     pub(in crate::port::packet) is_ethernet: bool,
     found: usize,
 }
 
 impl PacketInterface {
-    /// Whether the frame with this number stays.
+    /// Whether a frame with this number is kept.
     pub(in crate::port::packet) fn is_taken(number: u16) -> bool {
         number != REJECTED
     }
@@ -199,12 +200,12 @@ impl InterfaceLookup {
         }
     }
 
-    /// What the ring lost has changed.
+    /// Updates the sum of the rings' losses.
     pub(in crate::port::packet) fn sum_losses(&self) {
         self.finder.discovered.losses();
     }
 
-    /// Heeds a mask that has changed; before each batch.
+    /// Applies a changed mask; called before each batch.
     #[inline]
     pub(in crate::port::packet) fn begin(&mut self) {
         let changes = self.finder.changes.load(Ordering::Acquire);
@@ -215,7 +216,7 @@ impl InterfaceLookup {
         }
     }
 
-    /// Where the packet belongs that came with this address.
+    /// The entry of a packet with this address.
     #[inline]
     pub(in crate::port::packet) fn look_up(&mut self, address: &SockaddrLl) -> PacketInterface {
         let key = Key {
@@ -245,7 +246,7 @@ impl InterfaceLookup {
         place
     }
 
-    /// Counts a packet of so many bytes that stays.
+    /// Counts a packet of `bytes` bytes, if it is kept.
     #[inline]
     pub(in crate::port::packet) fn count(&self, place: &PacketInterface, bytes: u32) {
         let found = self.found.get(place.found).and_then(|found| found.known.as_ref());

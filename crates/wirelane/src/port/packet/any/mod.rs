@@ -1,10 +1,10 @@
-//! `any`: all interfaces of a network namespace at once, those that come later included.
+//! `any`: all interfaces of a network namespace at once, including interfaces created later.
 //!
-//! A socket that is bound to no interface is offered the packets of all, from the first packet of
-//! an interface on, and says of each which interface it was at. So there are as many rings and
-//! threads as for one interface, however many there are. The kernel gives each packet to the ring
-//! of its queue number (`skb->queue_mapping`); what number that is at which interface depends on
-//! the driver, and is found out when the first packet of an interface comes ([`InterfaceLookup`]).
+//! An unbound socket receives the packets of all interfaces, from each interface's first packet on,
+//! and reports the interface of each packet. So the number of rings and threads does not depend on
+//! the number of interfaces. The kernel gives each packet to the ring of its queue number
+//! (`skb->queue_mapping`). The queue with that number depends on the driver, and is determined at
+//! the first packet of an interface ([`InterfaceLookup`]).
 //!
 //! Each interface, class and queue is an entry of the interface table, [`DiscoveredInterfaces`].
 
@@ -49,14 +49,14 @@ use crate::port::spec::{Backend, Spec};
 use crate::port::steering::selection::Selection;
 use crate::stats::RxCounters;
 
-/// Most queue numbers that get a ring of their own. Packets of higher ones share a ring.
+/// The most queue numbers with separate rings. Packets of higher numbers share a ring.
 const MOST_QUEUES: u16 = 64;
 
 /// Opens all interfaces of the calling thread's network namespace.
 ///
 /// # Errors
-/// An option that is for one interface, CAP_NET_RAW is missing, or the kernel has no memory for the
-/// rings.
+/// An option applies only to a single interface, CAP_NET_RAW is missing, or the kernel has no
+/// memory for the rings.
 pub(in crate::port) fn open(spec: &Spec, options: &OpenOptions) -> Result<Port> {
     let refuse = |cause: &'static str| Err(Error::usage(format!("port '{spec}'"), cause));
     let config = Config::parse(spec, options)?;
@@ -126,20 +126,20 @@ pub(in crate::port) fn open(spec: &Spec, options: &OpenOptions) -> Result<Port> 
     Ok(port)
 }
 
-/// How many queue numbers the interfaces of now use.
+/// The number of queue numbers that the current interfaces use.
 fn queues(table: &mut LinkTable) -> u16 {
     let of = |link: &Link| {
         let allocated = link.rx_queues.unwrap_or(1).max(link.tx_queues.unwrap_or(1));
         if allocated <= 1 {
             return 1;
         }
-        // Many are allocated that are not in use.
+        // Drivers may allocate more queues than are in use.
         let channels = Ethtool::open(&link.name).and_then(|device| device.channels());
         let used = channels.ok().flatten().map(|used| used.combined + used.rx.max(used.tx));
         used.filter(|used| *used > 0).unwrap_or(allocated)
     };
     let most = table.links().filter(|link| link.is_up()).map(of).max().unwrap_or(1);
-    // 0 stands for none at most of them, which count from 1.
+    // Most drivers count from 1, with 0 for packets without a queue.
     u16::try_from(most + 1).unwrap_or(u16::MAX).min(MOST_QUEUES)
 }
 
@@ -161,7 +161,7 @@ fn names(table: &mut LinkTable) -> String {
     names.join(", ")
 }
 
-/// A ring for each queue number, and one for those beyond; and what stands in front of them.
+/// A ring for each queue number, one for all higher numbers, and their fanout group.
 fn rings(
     config: &Config,
     (queues, longest): (u16, usize),
@@ -210,7 +210,7 @@ fn rings(
     Ok(Rings { rings, fanout, retire: handover.retire(config, shape.1) })
 }
 
-/// Lets the kernel offer each packet to the ring of its number.
+/// Makes the kernel offer each packet to the ring of its number.
 fn distribute(rings: &[Ring], queues: u16) -> wirelane_os::Result<()> {
     let [first, others @ ..] = rings else { return Ok(()) };
     let members = u32::try_from(rings.len()).unwrap_or(u32::MAX);

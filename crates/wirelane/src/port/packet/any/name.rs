@@ -1,4 +1,4 @@
-//! What the port is called.
+//! The name of the port.
 
-/// As a device of libpcap.
+/// The same name as the device of libpcap.
 pub(in crate::port) const NAME: &str = "any";

@@ -1,4 +1,4 @@
-//! The classic BPF programs of rings that take the packets of all interfaces.
+//! The classic BPF programs of the rings of `any`.
 
 use wirelane_os::packet::{PACKET_OUTGOING, SockFilter};
 
@@ -8,15 +8,17 @@ use crate::port::steering::selection::{
     HARDWARE_TYPE, PACKET_TYPE, QUEUE, REJECT, accept, equal, give, greater, jump, load,
 };
 
-/// Gives each packet to the ring of its queue number, and all from `queues` on to the next one.
+/// Gives each packet to the ring of its queue number, and numbers from `queues` on to the last
+/// ring.
 pub(super) fn by_number(queues: u16) -> Vec<SockFilter> {
     let queues = u32::from(queues);
     vec![load(QUEUE), greater(queues.saturating_sub(1), 0, 1), accept(queues), give()]
 }
 
-/// Takes what `mask` may select, of which the queue is not looked at here, and `filters` accept:
-/// one for each link type, and what has none is rejected. Without any it takes the first `snaplen`
-/// bytes. What the host sends to itself is taken when it is received.
+/// Accepts packets that `mask` may select and that `filters` accept; queues are checked later.
+/// There is one filter per link type, and other link types are rejected. Without filters, accepts
+/// the first `snaplen` bytes. Packets that the host sends to itself are taken when they are
+/// received.
 pub(super) fn of_ring(
     mask: &QueueMask,
     snaplen: u32,
@@ -47,10 +49,10 @@ pub(super) fn of_ring(
         let of = LINK_TYPES.iter().find(|(known, _)| known == link_type);
         let types = of.map(|(_, types)| *types).unwrap_or_default();
         for (place, hardware) in types.iter().enumerate() {
-            // Over the rest of them and the jump.
+            // Jumps over the remaining types and the following jump.
             program.push(equal(u32::from(*hardware), (types.len() - place) as u8, 0));
         }
-        // The hardware type is still loaded behind a filter that was jumped over.
+        // After a skipped filter, the hardware type is still loaded.
         program.push(jump(filter.len() as u32));
         program.extend_from_slice(filter);
     }
