@@ -1,4 +1,4 @@
-//! What any thread may ask of a file being read: start, stop and masks.
+//! Control of a file that is read, from any thread: start, stop and masks.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -20,9 +20,9 @@ pub(super) struct Switch {
     /// The RX and TX queues that the file records.
     queues: [QueueSet; 2],
     mask: Mutex<QueueMask>,
-    /// Changes with the mask, so that the reader takes the mutex only then.
+    /// Incremented with the mask, so that the reader locks the mutex only after a change.
     generation: AtomicU64,
-    /// Monotonic clock at the start; 0 before it.
+    /// Monotonic time of the start; 0 before it.
     started: AtomicU64,
     halt: Halt,
     pub(super) progress: Arc<Progress>,
@@ -52,12 +52,12 @@ impl Switch {
         Ok(switch)
     }
 
-    /// Monotonic clock at the start, once it has happened.
+    /// Monotonic time of the start; `None` before it.
     pub(super) fn started(&self) -> Option<u64> {
         Some(self.started.load(Ordering::Relaxed)).filter(|time| *time > 0)
     }
 
-    /// Ends waiting for what is read.
+    /// Ends waiting for input.
     pub(super) fn halt(&self) -> &Halt {
         &self.halt
     }
@@ -115,7 +115,7 @@ impl Driver for Switch {
         self.progress.diagnostics()
     }
 
-    /// What is still to be written waits for its reader as before.
+    /// Only reading stops; a writing end still writes its packets.
     fn release(&self) {
         if !self.writes {
             self.stop();

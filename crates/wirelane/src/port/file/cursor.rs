@@ -1,4 +1,4 @@
-//! Where a file is being read: packet by packet, those that the masks select, again if asked.
+//! Position of a file reader: selects packets by the masks, and repeats the file on request.
 
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -20,14 +20,14 @@ use crate::port::number::parse_number;
 use crate::port::{Control, FileMetadata, Spec};
 use crate::sync::lock;
 
-/// How the file is read: its options.
+/// How to read the file: its options.
 pub(super) struct Replay {
     path: PathBuf,
-    /// Packets come with the gaps of the file.
+    /// Packets are delivered with the gaps of the file.
     is_paced: bool,
-    /// How often the file is read again after the first time.
+    /// How many times the file is repeated.
     again: u64,
-    /// Most bytes that are kept of a packet.
+    /// Most bytes kept of a packet.
     snaplen: u32,
 }
 
@@ -35,7 +35,7 @@ impl Replay {
     /// Reads the options of a spec.
     ///
     /// # Errors
-    /// An unknown option, a value out of range, or standard input to be read twice.
+    /// An unknown option, a value out of range, or standard input with a repetition.
     pub(super) fn new(spec: &Spec, snaplen: u32) -> Result<Self> {
         let mut options = spec.options();
         let is_paced = options.value("rate", false, "max or original", |text| match text {
@@ -57,44 +57,42 @@ impl Replay {
     }
 }
 
-/// What a selected packet is, beside its bytes.
+/// Metadata of a selected packet.
 #[derive(Clone, Copy)]
 pub(super) struct Selected {
     pub(super) timestamp: u64,
     pub(super) queue: u16,
     pub(super) class: Class,
-    /// There is an attachment.
+    /// The packet has an attachment.
     pub(super) says_more: bool,
 }
 
-/// A place in a file.
+/// A position in a file.
 pub(super) struct Cursor {
     reader: CaptureReader,
-    /// Where it waits for more, if it may have to.
+    /// The descriptor to wait for, if the input may pause.
     pipe: Option<Arc<File>>,
-    /// It has to.
+    /// The input has paused.
     is_dry: bool,
     replay: Replay,
     origins: Origins,
-    /// Takes names, secrets and other blocks.
+    /// Receives names, secrets and other blocks.
     metadata: Arc<FileMetadata>,
-    /// They have as much of it as they may.
+    /// Its queues are full.
     is_full: bool,
     progress: Arc<Progress>,
-    /// The reader stands at a packet that is neither taken nor passed by.
+    /// The reader is at a packet that is neither delivered nor skipped.
     is_at_packet: bool,
-    /// Interfaces that packets may have come from; 0 when the file was just opened.
+    /// Number of known interfaces; 0 when the file was just opened.
     known: usize,
-    /// Which mask the origins were selected by.
+    /// The generation of the mask that selected the origins.
     generation: u64,
-    /// Timestamp of the first packet, and of the first one since the file was opened last, both
-    /// as they are in the file.
+    /// Timestamp of the first packet, and of the first one in this round, both from the file.
     first: Option<u64>,
     first_of_round: Option<u64>,
-    /// What is added to the times of the file.
+    /// Added to the file's times, in nanoseconds.
     shift: u64,
-    /// Packets whose time is not that of the file: of the rounds before, and what the port was
-    /// told.
+    /// Packets whose timestamps were changed: in earlier rounds, and as last reported to the port.
     odd_times: OddTimes,
     told_times: OddTimes,
     /// Newest timestamp so far.
@@ -107,7 +105,7 @@ pub(super) struct Cursor {
 }
 
 impl Cursor {
-    /// At the start of the file.
+    /// A cursor at the start of the file.
     pub(super) fn new(
         input: Input,
         origins: Origins,
@@ -140,7 +138,7 @@ impl Cursor {
         }
     }
 
-    /// Looks at start, stop and masks; whether packets may be taken now.
+    /// Checks start, stop and masks; returns whether packets may be delivered now.
     #[inline]
     pub(super) fn is_running(&mut self) -> bool {
         (self.is_dry, self.is_full) = (false, false);
@@ -158,9 +156,9 @@ impl Cursor {
         self.started.is_some() && !self.is_over
     }
 
-    /// Moves to the next packet that is selected, unless it is there. `None` if there is none, or
-    /// has not come whole yet, or is not due, or `skips` packets were passed by. [`Cursor::take`]
-    /// comes next.
+    /// Moves to the next selected packet, unless the reader is already at one. `None` if there is
+    /// none, or it is incomplete or not due, or `skips` packets were skipped. The caller delivers
+    /// the packet and calls [`Cursor::take`].
     #[inline(always)]
     pub(super) fn seek(&mut self, skips: &mut usize) -> Option<Selected> {
         loop {
@@ -188,7 +186,7 @@ impl Cursor {
         }
     }
 
-    /// Whether there is a packet to be taken now; see [`Cursor::seek`].
+    /// Whether a packet can be delivered now; see [`Cursor::seek`].
     #[cold]
     pub(super) fn has_packet(&mut self) -> bool {
         self.seek(&mut { 0 }).is_some()
@@ -208,7 +206,7 @@ impl Cursor {
         (record.data, record.original_len)
     }
 
-    /// Tells the port of times that are not those of the file, if there are new ones.
+    /// Reports changed timestamps to the port, if there are new ones.
     #[inline]
     pub(super) fn tell_times(&mut self) {
         let now = self.odd_times.plus(self.reader.odd_times());
@@ -218,13 +216,13 @@ impl Cursor {
         }
     }
 
-    /// The packet has been delivered.
+    /// Marks the packet as delivered.
     #[inline(always)]
     pub(super) fn take(&mut self) {
         self.is_at_packet = false;
     }
 
-    /// How long the packet has to wait because the gaps of the file are kept.
+    /// How long the packet must wait, to keep the gaps of the file.
     pub(super) fn wait(&self) -> Duration {
         let (true, true, Some(started), Some(first)) =
             (self.replay.is_paced, self.is_at_packet, self.started, self.first)
@@ -236,12 +234,12 @@ impl Cursor {
         Duration::from_nanos(due.saturating_sub(elapsed))
     }
 
-    /// What to wait for if nothing more has come yet.
+    /// The descriptor to wait for, if the input has paused.
     pub(super) fn waits_for(&self) -> Option<BorrowedFd<'_>> {
         self.pipe.as_ref().filter(|_| self.is_dry).map(|pipe| pipe.as_fd())
     }
 
-    /// Whether the reader has to wait until a writer has taken other blocks.
+    /// Whether the reader waits for a writer to take other blocks.
     pub(super) fn is_full(&self) -> bool {
         self.is_full
     }
@@ -254,17 +252,17 @@ impl Cursor {
         self.is_over
     }
 
-    /// What went wrong, once.
+    /// The error, returned once.
     pub(super) fn failure(&mut self) -> Option<Error> {
         self.failure.take()
     }
 
-    /// No packet to come is older, if the file is in order; the end of time when it is over.
+    /// Later packets are not older than this, if the file is in order. `u64::MAX` after the end.
     pub(super) fn watermark(&self) -> u64 {
         if self.is_over { u64::MAX } else { self.newest }
     }
 
-    /// Ends the reading because of an error.
+    /// Ends reading because of an error.
     pub(super) fn fail(&mut self, error: Error) {
         self.failure = Some(error);
         self.end();
@@ -280,8 +278,8 @@ impl Cursor {
         self.is_at_packet = false;
     }
 
-    /// What of the file nobody gets who writes its packets. What it said of itself behind the first
-    /// packets comes too late.
+    /// Metadata that no writer of the packets receives. Options of the section that follow the
+    /// first packets are too late for it.
     fn lost(&self) -> Losses {
         let count = |section: &Section| options(&section.options).count() as u64;
         let late = self.reader.section().map_or(0, count) - count(self.metadata.section().1);
@@ -290,8 +288,8 @@ impl Cursor {
         lost
     }
 
-    /// Gives the block beside packets to who wants it, of the first round. `None` if they have to
-    /// take something before there is more.
+    /// Queues a block for the writers, in the first round. `None` if they must take blocks before
+    /// the reader continues.
     #[cold]
     fn pass_on(&mut self) -> Option<()> {
         if !self.metadata.is_wanted() || self.shift > 0 {
@@ -304,8 +302,8 @@ impl Cursor {
         (!self.is_full).then_some(())
     }
 
-    /// Begins the file once more, if it is whole, is to be repeated and holds anything. Does
-    /// nothing if there is more to come.
+    /// Starts the next round at the end of a whole file, if it repeats and the file has packets.
+    /// Does nothing if more input may follow.
     #[cold]
     fn turn(&mut self, damage: Option<CaptureError>) -> Option<()> {
         self.is_dry = damage.as_ref().is_some_and(CaptureError::is_would_block);
@@ -314,7 +312,7 @@ impl Cursor {
         }
         let first = self.first_of_round.take().filter(|_| self.replay.again > 0);
         let input = match (damage, first) {
-            // It waited for bytes that nobody wants any more.
+            // The stop ended the wait for more bytes.
             (Some(_), _) if self.switch.is_stopped() => {
                 self.end();
                 return None;
@@ -334,7 +332,7 @@ impl Cursor {
             }
         };
         let shift = self.newest.saturating_add(1).saturating_sub(first.unwrap_or(0));
-        // What the times of the next round come to, if they are those of this one.
+        // The newest time of the next round, if its times equal those in this round.
         if (self.newest - self.shift).checked_add(shift).is_none() {
             let error =
                 Error::failed(self.reader.name(), "its times, when repeated, exceed the year 2554");
@@ -349,7 +347,7 @@ impl Cursor {
         Some(())
     }
 
-    /// Takes note of the first time, and of interfaces that were described between packets.
+    /// Records the first time, and interfaces that are described between packets.
     #[cold]
     fn learn(&mut self) -> Option<()> {
         let time = self.reader.current().timestamp;

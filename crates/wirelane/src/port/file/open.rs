@@ -1,4 +1,4 @@
-//! Opening a capture file as a port, for reading or for writing.
+//! Opens a capture file as a port, for reading or for writing.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -27,14 +27,15 @@ use crate::port::spec::{Backend, Spec};
 use crate::port::tx::Tx;
 use crate::stats::{RxCounters, TxCounters};
 
-/// Frames that stay in the second-level cache beside the reader's buffer.
+/// Frames that fit in the second-level cache together with the reader's buffer.
 const SMALL: PoolConfig =
     PoolConfig { chunks: 512, chunk_size: 2048, headroom: 64, numa_node: None };
 /// Opens the file that `spec` names, for receiving or for transmitting.
 ///
 /// # Errors
-/// The file cannot be opened or created, is no capture file or mixes link types; an unknown
-/// option, a mask with a queue that the file does not record, or both directions at once.
+/// The file cannot be opened or created, is not a capture file, or has several link types without
+/// [`OpenOptions::mixed_links`]. Or an unknown option, a mask with a queue that the file does not
+/// record, or both directions at once.
 pub fn open(spec: &Spec, options: &OpenOptions) -> Result<Port> {
     let object = || format!("port '{spec}'");
     if spec.queues.is_some() {
@@ -97,8 +98,8 @@ fn read(spec: &Spec, options: &OpenOptions) -> Result<Port> {
     Ok(port)
 }
 
-/// The interfaces of a file, wherever it describes them. Damage ends this list as it ends the
-/// packets; the reading of the packets reports it.
+/// All interfaces of a file, at any position. Damage ends this list as it ends the packets; reading
+/// the packets reports it.
 fn every_interface(path: &Path, halt: &Halt) -> Result<Vec<pcap::Source>> {
     let mut reader = pipe::open(path, halt)?.reader;
     while reader.advance().unwrap_or(false) {
@@ -131,7 +132,7 @@ fn write(spec: &Spec, options: &OpenOptions) -> Result<Port> {
     let writer = CaptureWriter::create(&spec.name, &sources, writer, clock::realtime_ns())?;
     let queues = [Class::Rx, Class::Tx].map(|_| [0].into_iter().collect());
     let switch = Arc::new(Switch::new(spec.to_string(), queues, options.mask.clone(), halt, true)?);
-    // A file has no MTU: it takes packets as long as a file can provide.
+    // A file has no MTU: it accepts packets as long as a file can contain.
     let pool = large_frames()?;
     let frames = pool.gauge();
     let counters = Arc::new(TxCounters::new(0));
@@ -144,7 +145,7 @@ fn write(spec: &Spec, options: &OpenOptions) -> Result<Port> {
     Ok(port)
 }
 
-/// What is true of any file.
+/// The common information of files.
 fn info(spec: &Spec, options: &OpenOptions) -> PortInfo {
     let mode = if options.transmit { PortMode::Write } else { PortMode::Read };
     PortInfo {

@@ -1,4 +1,4 @@
-//! Which queue and class the packets of each interface of a file belong to.
+//! The queue and class of the packets of each interface of a file.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -10,41 +10,41 @@ use crate::port::InterfaceTable;
 /// One interface of the file.
 struct Origin {
     queue: u16,
-    /// Of packets that are not marked as sent, and of those that are.
+    /// The class of packets that are not marked as sent, and of packets that are.
     class: [Class; 2],
     is_selected: [bool; 2],
-    /// It is of another program, and not a queue: its number only tells it apart.
+    /// Another program recorded it, so `queue` is only an identifier.
     is_foreign: bool,
     /// Its number among the interfaces of the port.
     number: u32,
-    /// Queue and class do not tell which interface it is.
+    /// Queue and class do not identify the interface.
     is_hidden: bool,
 }
 
-/// The interfaces of a file, by their number. A file may describe one before each of its packets,
-/// so nothing may look at all of them when one comes.
+/// The interfaces of a file, by number. A file may describe a new one before each packet, so no
+/// step per interface may visit all of them.
 #[derive(Default)]
 pub(super) struct Origins {
-    /// They may have several link types.
+    /// Several link types are allowed.
     is_mixed: bool,
     link_type: Option<u16>,
     list: Vec<Origin>,
     /// Queues and classes that have an interface.
     places: BTreeSet<(u8, u16)>,
-    /// What they are selected by.
+    /// The mask that selects them.
     mask: Option<QueueMask>,
 }
 
 impl Origins {
-    /// None yet. `is_mixed`: they may have several link types.
+    /// No interfaces. `is_mixed`: several link types are allowed.
     pub(super) fn new(is_mixed: bool) -> Self {
         Self { is_mixed, ..Self::default() }
     }
 
-    /// Adds those of `interfaces` that came since; nothing is done for those that are known.
+    /// Adds the new ones among `interfaces`; known ones are skipped.
     ///
     /// # Errors
-    /// The interfaces of the file `name` have different link types, and may not.
+    /// The interfaces of the file `name` have different link types, and that is not allowed.
     pub(super) fn extend(&mut self, interfaces: &[Source], name: &str) -> Result<()> {
         for (number, source) in interfaces.iter().enumerate().skip(self.list.len()) {
             let link_type = *self.link_type.get_or_insert(source.link_type);
@@ -55,7 +55,7 @@ impl Origins {
                 return Err(Error::failed(name, cause).help(help));
             }
             let mut origin = Origin::new(number, source);
-            // One without a class takes the place of both.
+            // An interface without a class uses both classes.
             let classes = BTreeSet::from(origin.class.map(|class| class as u8));
             for class in classes {
                 origin.is_hidden |= !self.places.insert((class, origin.queue));
@@ -72,7 +72,7 @@ impl Origins {
         self.list.len()
     }
 
-    /// Applies the masks, also to what is added later.
+    /// Applies the mask, also to interfaces added later.
     pub(super) fn select(&mut self, mask: QueueMask) {
         self.list.iter_mut().for_each(|origin| origin.select(&mask));
         self.mask = Some(mask);
@@ -97,9 +97,9 @@ impl Origins {
         self.list.get(interface as usize).map_or(0, |origin| origin.number)
     }
 
-    /// Makes interfaces of the interfaces from number `first` on, which were described when packets
-    /// had come already, none of whose packets is kept longer than `snaplen`. How many of them have
-    /// to count as the first one.
+    /// Adds the interfaces from number `first` on, which were described after the first packets, to
+    /// the table, with a snap length of at most `snaplen`. Returns how many did not fit; their
+    /// packets count as packets of the first interface.
     pub(super) fn adopt(
         &mut self,
         first: usize,
@@ -154,7 +154,7 @@ impl Origins {
     }
 }
 
-/// As `source`, of which no packet is kept longer.
+/// `source` with a snap length of at most `snaplen`.
 fn cut(source: &Source, snaplen: u32) -> Source {
     let snaplen = if source.snaplen == 0 { snaplen } else { source.snaplen.min(snaplen) };
     Source { snaplen, ..source.clone() }
@@ -171,7 +171,7 @@ impl Origin {
             Some(_) => source.queue.unwrap_or(0) as usize,
             None => number,
         };
-        // A queue that no mask can name is none that this library has recorded.
+        // Wirelane records no queue beyond the range of masks.
         let class = if queue < MAX_QUEUES { class } else { [Class::Other; 2] };
         let queue = if queue < MAX_QUEUES { queue as u16 } else { 0 };
         let number = number as u32;
@@ -180,7 +180,7 @@ impl Origin {
     }
 
     fn select(&mut self, mask: &QueueMask) {
-        // A list of queues has none of another program's interfaces.
+        // A list of queues never selects another program's interfaces.
         let queue = if self.is_foreign { usize::MAX } else { usize::from(self.queue) };
         self.is_selected = self.class.map(|class| mask.selects(class, queue));
     }

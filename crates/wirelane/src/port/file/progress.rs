@@ -1,4 +1,4 @@
-//! What the receiving end of a file tells its port.
+//! Reports of a file's ends to their port.
 
 use std::sync::{Mutex, OnceLock};
 
@@ -8,7 +8,7 @@ use crate::port::options::OpenOptions;
 use crate::sync::Counter;
 use crate::sync::lock;
 
-/// Frames for packets that do not fit the usual ones: they hold the longest snap length and some
+/// Frames for packets that exceed the usual frames: they hold the longest snap length and some
 /// options of a packet.
 pub(super) const LARGE: PoolConfig =
     PoolConfig { chunks: 64, chunk_size: 266_240, headroom: 64, numa_node: None };
@@ -16,25 +16,25 @@ const _: () = assert!(MAX_PACKET >= OpenOptions::MAX_SNAPLEN as usize);
 /// Most bytes kept of a packet: a frame of the largest size.
 pub const MAX_PACKET: usize = (LARGE.chunk_size - LARGE.headroom) as usize;
 
-/// What the receiving end tells the port.
+/// Reports of a file's ends to the port.
 #[derive(Debug, Default)]
 pub(super) struct Progress {
-    /// Frames for large packets, once there are any.
+    /// Frames for large packets, after the first such packet.
     pub(super) large: OnceLock<PoolGauge>,
-    /// Interfaces that the file describes behind packets of others, and that are too many.
+    /// Interfaces described after the first packets that exceed the table.
     pub(super) strangers: Counter,
-    /// Packets that were cut because no frame holds them.
+    /// Packets that were truncated because no frame holds them.
     pub(super) cut: Counter,
-    /// Packets whose time is not that of the file.
+    /// Packets whose timestamps were changed.
     pub(super) odd_times: Mutex<OddTimes>,
-    /// Packets whose comments and other options no frame holds.
+    /// Packets whose comments and other options fit no frame.
     pub(super) bare: Counter,
-    /// What of the file nobody else gets who writes its packets.
+    /// Metadata that no writer of the packets receives.
     pub(super) lost: Mutex<Losses>,
 }
 
 impl Progress {
-    /// What a user should know of it.
+    /// Notes for the user.
     pub(super) fn diagnostics(&self) -> Vec<String> {
         let cut = self.cut.value();
         let note =

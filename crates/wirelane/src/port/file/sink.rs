@@ -1,4 +1,4 @@
-//! The transmitting end: frames are written into a file.
+//! The transmitting end: writes frames into a file.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -25,17 +25,17 @@ pub(super) struct Sink {
     pool: Pool,
     counters: Arc<TxCounters>,
     snaplen: usize,
-    /// The interfaces of the file that the packets come from, and what it has beside them.
+    /// The interfaces of the packets' file, and the queue of its other blocks.
     table: Option<Arc<InterfaceTable>>,
     queued: Option<Arc<MetadataQueue>>,
-    /// How many of the interfaces the file has.
+    /// The number of interfaces that the new file describes.
     described: u32,
     progress: Arc<Progress>,
     /// Wire lengths of the packets that are not yet safely in the file.
     waiting: VecDeque<u32>,
-    /// Packets that are.
+    /// Packets that are safely in the file.
     written: u64,
-    /// What flushing has to report.
+    /// An error for the next flush to report.
     failure: Option<Error>,
     has_failed: bool,
 }
@@ -67,7 +67,7 @@ impl Sink {
         }
     }
 
-    /// Counts what has become safe, or has turned out to be lost.
+    /// Counts packets that are now safe, or known to be lost.
     fn settle(&mut self) {
         let written = self.writer.written().packets;
         let new = usize::try_from(written - self.written).unwrap_or(usize::MAX);
@@ -82,7 +82,7 @@ impl Sink {
         }
     }
 
-    /// Writes what the file that packets come from has beside them.
+    /// Writes the queued blocks of the packets' file.
     fn write_blocks(&mut self) {
         while let Some(block) = self.queued.as_ref().and_then(|queue| queue.take()) {
             let Some(annex) = Annex::new(&block).filter(|_| !self.has_failed) else { continue };
@@ -91,7 +91,7 @@ impl Sink {
         }
     }
 
-    /// Adds the interfaces up to this one, which were described behind the first packet.
+    /// Describes the interfaces up to this one, which were described after the first packet.
     #[cold]
     fn describe(&mut self, interface: u32) {
         while self.described <= interface && !self.has_failed {
@@ -109,17 +109,17 @@ impl Sink {
         }
     }
 
-    /// Tells the port what the file cannot hold.
+    /// Reports to the port the metadata that the file cannot store.
     fn tell_losses(&self) {
         let mut lost = self.writer.lost();
         if self.queued.is_none() {
-            // Who writes packets of an interface to pcap knows that it has none.
+            // Without a source file, a pcap file loses no interfaces that the user expects.
             lost.interfaces = 0;
         }
         *lock(&self.progress.lost) = lost;
     }
 
-    /// Publishes how many frames are free.
+    /// Publishes the number of free frames.
     fn publish(&mut self) {
         self.pool.take(&mut Batch::new(0), 0);
     }
@@ -173,8 +173,8 @@ impl Transmit for Sink {
         taken
     }
 
-    /// Writes what waits in memory. After a failure nothing more is written: the first call says
-    /// why, later ones that there was one.
+    /// Writes packets from memory to the file. After a failure no packets are written: the first
+    /// call returns its cause, later calls a general error.
     fn flush(&mut self) -> Result<()> {
         self.publish();
         if let Some(failure) = self.failure.take() {

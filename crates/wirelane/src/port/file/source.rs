@@ -1,8 +1,9 @@
-//! The receiving end: packets of the file become frames.
+//! The receiving end: reads packets of the file into frames.
 //!
-//! A 64-byte packet costs about 1.4 times what [`CaptureReader`](crate::pcap::CaptureReader)
-//! alone takes, one of 1500 bytes 1.1 times (from `/dev/shm`, one core of an AMD EPYC). Most of
-//! the difference is the way of a frame round its pool and the copy into it.
+//! A 64-byte packet costs about 1.4 times as much as with
+//! [`CaptureReader`](crate::pcap::CaptureReader) alone, a packet of 1500 bytes 1.1 times (from
+//! `/dev/shm`, one core of an AMD EPYC). Most of the difference is moving the frame through its
+//! pool and the copy into it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,9 +15,9 @@ use crate::frame::{Batch, Frame};
 use crate::pool::{Pool, Region};
 use crate::port::{Readiness, Receive};
 
-/// The longest sleep: masks may change meanwhile.
+/// The longest sleep: masks may change during it.
 const NAP: Duration = Duration::from_millis(10);
-/// Packets that are passed by in one call when none of them is selected.
+/// Packets to skip in one call when none of them is selected.
 const PASSED_BY: usize = 4096;
 
 /// The receiving end of a file.
@@ -24,7 +25,7 @@ pub(super) struct Source {
     cursor: Cursor,
     small: Pool,
     large: Option<Pool>,
-    /// Most bytes to keep of a packet.
+    /// Most bytes kept of a packet.
     snaplen: usize,
     /// The last call found no free frame.
     is_starved: bool,
@@ -61,21 +62,21 @@ impl Source {
         filled
     }
 
-    /// Keeps with the frame what the file says of its packet; false if there is no room.
+    /// Attaches the packet's metadata to the frame; false if there is no room.
     #[cold]
     fn attach(&self, frame: &mut Frame) -> bool {
         let (interface, options) = self.cursor.attachment();
         frame.attach(interface, options)
     }
 
-    /// A frame with the packet that exceeds the usual ones; `None` while no such frame is free.
+    /// A large frame with the current packet; `None` if no such frame is free.
     #[cold]
     fn large_frame(&mut self, says_more: bool) -> Option<Frame> {
         let pool = match &mut self.large {
             Some(pool) => pool,
             None => match large_frames() {
                 Ok(pool) => {
-                    // It is the only pool that is ever set.
+                    // The gauge is set only once, because there is one such pool.
                     let _ = self.progress.large.set(pool.gauge());
                     self.large.insert(pool)
                 }
@@ -99,13 +100,13 @@ impl Source {
         if says_more && !self.attach(&mut frame) {
             let (interface, options) = self.cursor.attachment();
             self.progress.bare.add(u64::from(!options.is_empty()));
-            // Only if the packet itself takes all that there is.
+            // Fails only if the packet itself fills the frame.
             let _ = frame.attach(interface, &[]);
         }
         Some(frame)
     }
 
-    /// Nothing more is received now: publishes how many frames are free.
+    /// Publishes the number of free frames; returns 0.
     #[cold]
     fn idle(&mut self) -> usize {
         self.small.take(&mut Batch::new(0), 0);
@@ -132,7 +133,7 @@ impl Receive for Source {
         let first = batch.len();
         let taken = self.small.take(batch, usize::MAX);
         if taken == 0 {
-            // The end is the end, also for a consumer that keeps all frames until then.
+            // The end is reported even if the consumer keeps all frames.
             self.is_starved = batch.room() > 0 && self.cursor.has_packet();
             return self.idle();
         }
@@ -156,7 +157,7 @@ impl Receive for Source {
             return Ok(Readiness::After(Duration::from_micros(200)));
         }
         if self.is_starved || self.cursor.is_full() {
-            // The consumer has all frames: it is the one to wait for.
+            // Only the consumer can free frames.
             return Ok(Readiness::After(Duration::from_micros(20)));
         }
         if let Some(pipe) = self.cursor.waits_for() {

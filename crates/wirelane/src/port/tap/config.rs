@@ -1,4 +1,4 @@
-//! What a spec says about a TAP port.
+//! The options of a TAP port.
 
 use wirelane_os::tun::MAX_QUEUES;
 
@@ -6,8 +6,8 @@ use crate::error::{Error, Result};
 use crate::port::Spec;
 use crate::port::number::parse_number;
 
-/// Frames per queue and direction: as many as the device itself queues (`txqueuelen` 1000) would be
-/// 64 MiB with segmentation offload, and a consumer that is so far behind drops packets anyway.
+/// Frames per queue and direction. As many as the device queues (`txqueuelen` 1000) would be 64 MiB
+/// with segmentation offload, and a consumer that far behind drops packets anyway.
 pub(super) const FRAMES: u32 = 256;
 
 /// The options of a spec.
@@ -16,7 +16,7 @@ pub(super) struct Config {
     queues: Option<u16>,
     pub(super) mtu: Option<u32>,
     pub(super) persist: bool,
-    /// Frames per queue and direction; as many as is usual when `None`.
+    /// Frames per queue and direction; `None` means the default.
     pub(super) frames: Option<u32>,
 }
 
@@ -24,7 +24,7 @@ impl Config {
     /// Reads the options `queues`, `mtu`, `persist` and `frames`.
     ///
     /// # Errors
-    /// An unknown option, or a value that is not of its shape.
+    /// An unknown option, or a value of the wrong form.
     pub(super) fn parse(spec: &Spec) -> Result<Self> {
         let mut options = spec.options();
         let queues = options.value("queues", None, "a number from 1 to 256", |text| {
@@ -48,17 +48,17 @@ impl Config {
         Ok(Self { queues, mtu, persist, frames })
     }
 
-    /// How many queues to open: those of `@QUEUES` and all before them.
+    /// The number of queues to open: `queues=`, or up to the largest of `@QUEUES`, or one.
     ///
     /// # Errors
-    /// `@QUEUES` names none, or one beyond `queues=`.
+    /// `@QUEUES` is empty, or names a queue beyond `queues=`.
     pub(super) fn queues(&self, spec: &Spec) -> Result<u16> {
         let object = || format!("port '{spec}'");
         let Some(named) = &spec.queues else { return Ok(self.queues.unwrap_or(1)) };
         if named.is_empty() {
             return Err(Error::usage(object(), "it names no queue"));
         }
-        // All queues, if the set has no largest one.
+        // All queues, if the set has no maximum.
         let needed = named.largest().map_or(1, |largest| largest + 1);
         let most = self.queues.map_or(MAX_QUEUES, usize::from);
         if needed > most {

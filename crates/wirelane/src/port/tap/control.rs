@@ -1,4 +1,4 @@
-//! What the ends of a TAP port share: the device, its masks, start and stop.
+//! State that the ends of a TAP port share: the device, its masks, start and stop.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -23,12 +23,12 @@ pub(super) struct Device {
     tap: Tap,
     /// The port, for errors.
     spec: String,
-    /// Our queues of the device, and those that we receive from.
+    /// The number of queues of the port, and the queues that it receives from.
     queues: u16,
     open: QueueSet,
-    /// Received frames have room for more than the MTU.
+    /// Receive frames have room for more than the MTU.
     takes_long: bool,
-    /// The kernel leaves datagrams to us to be cut.
+    /// The kernel can leave the segmentation of datagrams to the program.
     leaves_datagrams: bool,
     state: Mutex<State>,
     stopped: AtomicBool,
@@ -41,7 +41,7 @@ struct State {
 }
 
 impl Device {
-    /// Takes the device over; it gets no packet to us before [`Device::start`].
+    /// Takes over the device; the port receives no packet before [`Device::start`].
     pub(super) fn new(
         spec: &Spec,
         tap: Tap,
@@ -72,7 +72,7 @@ impl Device {
         self.stopped.load(Ordering::Acquire)
     }
 
-    /// Lets in what the mask selects, from the next packet on.
+    /// Accepts the packets that the mask selects, beginning with the next packet.
     fn apply(&self, state: &mut State) -> Result<()> {
         let rx = if state.mask.enabled { &state.mask.rx } else { &QueueSet::All };
         let is_chosen = |queue: &usize| rx.contains(*queue) && self.open.contains(*queue);
@@ -89,7 +89,7 @@ impl Device {
         self.tap.set_filter(program).map_err(|error| Error::os(self.name(), error))
     }
 
-    /// Refuses missing queues, and packets that a TAP device does not show.
+    /// Refuses missing queues, and packets that a TAP device does not see.
     fn check(&self, mask: &QueueMask) -> Result<()> {
         let refuse = |cause: String| Error::usage(format!("port '{}'", self.spec), cause);
         let unseen = match mask {
@@ -115,7 +115,7 @@ impl Device {
         }
     }
 
-    /// An error of a call on a queue.
+    /// The error of a call on a queue.
     pub(super) fn failed(&self, call: &'static str, error: io::Error) -> Error {
         let gone = error.raw_os_error() == Some(Errno::BADFD.raw_os_error());
         let error = Error::io(self.name(), call, error);
@@ -123,8 +123,8 @@ impl Device {
     }
 }
 
-/// What the kernel may leave to us, including checksums: the kernel does not sum frames that it
-/// does not cut. Datagrams only if it knows how to.
+/// The work that the kernel may leave to the program. This includes checksums: the kernel does not
+/// complete checksums of frames that it does not segment. Datagrams only if the kernel supports it.
 pub(super) fn tun_offload(offload: SinkGso, leaves_datagrams: bool) -> tun::Offload {
     let offload = SinkGso { udp: offload.udp && leaves_datagrams, ..offload };
     tun::Offload {
@@ -169,7 +169,7 @@ impl Control for Device {
     fn stop(&self) {
         let mut state = lock(&self.state);
         state.losses.end();
-        // A device that is gone lets nothing in.
+        // A removed device accepts no packets.
         let _ = self.attach(&selection::REJECT_ALL);
         self.stopped.store(true, Ordering::Release);
     }

@@ -1,14 +1,14 @@
-//! Packets that the device drops, mostly because they were not received in time.
+//! Packets that the device drops, mostly because the program did not receive them in time.
 //!
 //! The kernel counts them for all queues together (`tun_net_xmit()`), including packets that a mask
-//! excludes or that it could not cut (`validate_xmit_skb()`). So no queue knows its own drops, but
-//! the port can report their sum unless a mask excluded some.
+//! excludes or that it could not segment (`validate_xmit_skb()`). So drops per queue are unknown,
+//! but the port reports their sum unless a mask excluded packets.
 
 use wirelane_os::netdev::{Link, LinkReader};
 
-/// Reads what the device has dropped while packets were let in.
+/// Reads how many packets the device has dropped between start and stop.
 pub(super) struct Losses {
-    /// `None` where the kernel does not tell.
+    /// `None` if the kernel does not report them.
     reader: Option<LinkReader>,
     before: Option<u64>,
     /// The count includes packets that a mask excludes.
@@ -17,7 +17,7 @@ pub(super) struct Losses {
 }
 
 impl Losses {
-    /// Of the device `name` in the calling thread's network namespace.
+    /// For the device `name` in the calling thread's network namespace.
     pub(super) fn of(name: &str) -> Self {
         Self { reader: LinkReader::open(name).ok(), before: None, is_mixed: false, end: None }
     }
@@ -26,7 +26,7 @@ impl Losses {
         self.reader.as_mut()?.read().ok()
     }
 
-    /// Packets are let in from now on.
+    /// The device starts to accept packets.
     pub(super) fn begin(&mut self) {
         self.before = self.read().and_then(|link| link.tx_dropped);
     }
@@ -36,7 +36,7 @@ impl Losses {
         self.is_mixed = true;
     }
 
-    /// No packet is let in any more, as soon as this returns.
+    /// Called just before the device stops accepting packets.
     pub(super) fn end(&mut self) {
         if self.end.is_none()
             && let (Some(before), Some(link)) = (self.before, self.read())

@@ -1,4 +1,4 @@
-//! Opening a TAP device: the device itself, its masks, and an end per queue and direction.
+//! Opens a TAP device: the device itself, its masks, and an end per queue and direction.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,23 +25,23 @@ use crate::port::spec::{Backend, Spec};
 use crate::port::tx::Tx;
 use crate::stats::{RxCounters, TxCounters};
 
-/// Bytes free before each packet, for prepended headers and its pending offload.
+/// Headroom before each packet in bytes, for prepended headers and its pending offload.
 const HEADROOM: u32 = 128;
 /// Room for the longest frame of segmentation offload: 65535 bytes, with Ethernet and two tags.
 const LONGEST: u32 = 65_535 + 22;
-/// The fewest frames, where memory is short.
+/// The minimum number of frames, if memory is short.
 const LEAST_FRAMES: u32 = 8;
-/// How long the kernel may take until it sends through a new device.
+/// How long the kernel may take to start sending through a new device.
 const RUNNING: Duration = Duration::from_secs(3);
-/// A thread that is ready runs within this time, in nanoseconds; until then packets wait.
+/// A ready thread runs within this time, in nanoseconds; packets wait as long.
 const LATENESS: u64 = 100_000_000;
 
-/// Opens the device that `spec` names, in the calling thread's network namespace, makes it if it
-/// is not there, and brings it up.
+/// Opens the device that `spec` names, in the calling thread's network namespace, creates it if it
+/// is missing, and brings it up.
 ///
 /// # Errors
-/// A usage error for an unknown option or a queue that does not exist; otherwise CAP_NET_ADMIN
-/// is missing, the device is in use or of another kind, or there is no memory.
+/// A usage error for an unknown option or a queue that does not exist. Otherwise CAP_NET_ADMIN is
+/// missing, the device is in use or of another kind, or there is no memory.
 pub(crate) fn open(spec: &Spec, options: &OpenOptions) -> Result<Port> {
     let config = Config::parse(spec)?;
     let name = spec.name_text();
@@ -78,8 +78,8 @@ pub(crate) fn open(spec: &Spec, options: &OpenOptions) -> Result<Port> {
     if !iface::flags(device.name()).map_err(os)?.is_up() {
         iface::up(device.name()).map_err(os)?;
     }
-    // Until then the kernel drops what it sends. A device that was without queues may need a
-    // second.
+    // Before the device is running, the kernel drops packets. A device that had no queues may need
+    // a second.
     if let Err(error) = iface::wait_until_running(device.name(), RUNNING) {
         notes.push(format!("{name} may lose the first packets that the kernel sends: {error}"));
     }
@@ -111,7 +111,7 @@ pub(crate) fn open(spec: &Spec, options: &OpenOptions) -> Result<Port> {
     Ok(port)
 }
 
-/// The ends of a port, and what is known of it, while it is made.
+/// The ends and the description of a port under construction.
 struct Ends {
     info: PortInfo,
     device: Arc<Device>,
@@ -135,7 +135,7 @@ impl Ends {
             let node = options.placement.numa_node(position);
             if options.receive {
                 let counters = Arc::new(RxCounters::new(queue, Class::Rx));
-                // The device counts what it drops for all queues together.
+                // The device counts drops for all queues together.
                 counters.kernel.set(RxCounters::UNKNOWN);
                 let pool = self.pool(frames, longest, node)?;
                 let end = Receiver::new(&self.device, pool, &counters, options.snaplen);
@@ -151,7 +151,7 @@ impl Ends {
         Ok(())
     }
 
-    /// A pool whose frames this port counts.
+    /// Creates a pool whose frames this port counts.
     fn pool(&mut self, chunks: u32, longest: u32, numa_node: Option<u32>) -> Result<Pool> {
         let chunk_size = chunk_size(longest);
         let region = Region::new(Region::bytes_for(chunks, chunk_size), numa_node)?;
@@ -162,12 +162,12 @@ impl Ends {
     }
 }
 
-/// Bytes for a packet of `longest` bytes at most.
+/// Bytes of a chunk for a packet of at most `longest` bytes.
 fn chunk_size(longest: u32) -> u32 {
     (longest + HEADROOM).next_multiple_of(2048)
 }
 
-/// What to do when the device cannot be opened.
+/// The error and its remedy when the device cannot be opened.
 fn refused(spec: &Spec, error: OsError) -> Error {
     let errno = error.errno().map(Errno::from_raw_os_error);
     let error = Error::os(format!("port '{spec}'"), error);

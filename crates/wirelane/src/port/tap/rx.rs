@@ -1,7 +1,7 @@
-//! The receiving end of one queue: one read per packet, into frames of our own.
+//! The receiving end of one queue: one read per packet, into frames of its pool.
 //!
-//! The kernel has no ring to share here. With segmentation offload a packet is up to 64 KB, and the
-//! system call is a small part of the copy.
+//! A TAP device has no ring to share. With segmentation offload a packet has up to 64 KB, and the
+//! system call costs little compared with the copy.
 
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
@@ -19,11 +19,11 @@ use crate::pool::Pool;
 use crate::port::{Readiness, Receive};
 use crate::stats::RxCounters;
 
-/// How long a silent queue may sleep before it looks whether it is to stop.
+/// The longest sleep on a silent queue: a stop must be noticed.
 const LONGEST_SLEEP: Duration = Duration::from_millis(50);
-/// Bytes to read at a time, about: what is read is in a core's cache still when it is cut.
+/// Approximate bytes to read at a time: they are still in a core's cache when they are segmented.
 const BURST: usize = 256 << 10;
-/// All frames are in use: until some come back.
+/// Pause while all frames are in use.
 const HELD: Duration = Duration::from_micros(200);
 
 pub(super) struct Receiver {
@@ -32,7 +32,7 @@ pub(super) struct Receiver {
     counters: Arc<RxCounters>,
     snaplen: usize,
     watermark: u64,
-    /// The last call found nothing to read.
+    /// The last call found no packet.
     is_empty: bool,
     failure: Option<std::io::Error>,
     is_over: bool,
@@ -63,7 +63,7 @@ impl Receiver {
             let mut frame = self.pool.take_one()?;
             let room = frame.capacity();
             let mut header = VirtioNetHdr::default();
-            // All of the chunk, for the kernel to write to.
+            // The whole chunk, so that the kernel can write to it.
             let _ = frame.set_len(room);
             let fd = self.device.queue(self.counters.number)?;
             self.counters.system_calls.add(1);
@@ -78,14 +78,14 @@ impl Receiver {
                     return None;
                 }
             };
-            // What is longer than the frame was cut by the kernel, which still says how long it
-            // was.
+            // The kernel truncates a packet that is longer than the frame, but reports its full
+            // length.
             let _ = frame.set_len(len.min(room));
             frame.set_original_len(u32::try_from(len).unwrap_or(u32::MAX));
             frame.stamp(now, self.counters.number, Class::Rx);
             match Offload::from_virtio(&header) {
                 Some(offload) if frame.set_offload(offload) => {}
-                // Nobody could send it right.
+                // The frame could not be sent correctly.
                 _ => {
                     self.counters.bad_header.add(1);
                     continue;
@@ -102,7 +102,7 @@ impl Receive for Receiver {
         if self.is_over || self.failure.is_some() {
             return 0;
         }
-        // Whatever is read from now on is younger.
+        // Packets read after this are not older.
         let now = clock::realtime_ns();
         self.watermark = now;
         self.is_empty = false;
@@ -113,7 +113,7 @@ impl Receive for Receiver {
             batch.as_vec().push(frame);
             count += 1;
         }
-        // Publishes how many frames are free.
+        // Publishes the number of free frames.
         self.pool.take(&mut Batch::new(0), 0);
         count
     }

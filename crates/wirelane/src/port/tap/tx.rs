@@ -28,7 +28,7 @@ impl Transmitter {
         Self { device, pool, counters, failure: None }
     }
 
-    /// Writes one packet: false if there is no room for it now.
+    /// Writes one packet; false if there is no room for it now.
     fn write(&mut self, frame: &Frame) -> bool {
         let Some(fd) = self.device.queue(self.counters.queue) else { return false };
         let offload = frame.offload().unwrap_or_default();
@@ -56,7 +56,7 @@ impl Transmitter {
                     self.failure.get_or_insert(error);
                     true
                 }
-                // The device is down (EIO), or the frame is none.
+                // The device is down (EIO), or the frame is invalid.
                 _ => {
                     self.counters.refuse(&error);
                     true
@@ -84,7 +84,7 @@ impl Transmit for Transmitter {
     }
 
     fn flush(&mut self) -> Result<()> {
-        // Publishes how many frames are free.
+        // Publishes the number of free frames.
         self.pool.take(&mut Batch::new(0), 0);
         self.failure.take().map_or(Ok(()), |error| Err(self.device.failed("write", error)))
     }
@@ -96,7 +96,7 @@ impl Transmit for Transmitter {
     fn wait(&mut self, timeout: Duration) -> Result<()> {
         if let Some(fd) = self.device.queue(self.counters.queue) {
             let time = timeout.try_into().ok();
-            // A signal or an error shows at the next write.
+            // The next write reports a signal or an error.
             let _ = poll(&mut [PollFd::from_borrowed_fd(fd, PollFlags::OUT)], time.as_ref());
         }
         self.flush()

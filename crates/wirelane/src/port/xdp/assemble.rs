@@ -1,4 +1,4 @@
-//! From bound queues to the ends of a port.
+//! Assembles the ends of a port from bound queues.
 #![allow(unsafe_code)]
 
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use crate::port::tx::Tx;
 use crate::stats::{RxCounters, TxCounters};
 
 impl XdpPlan {
-    /// The port, with its ends.
+    /// The port with its ends.
     pub(super) fn assemble(
         self,
         info: PortInfo,

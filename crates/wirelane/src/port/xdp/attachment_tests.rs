@@ -133,9 +133,9 @@ fn privileged_a_foreign_program_is_named_and_left_alone() {
     attach(interface, XdpMode::Native, &Verdicts::default()).unwrap();
 }
 
-/// Of the frames sent, half is management and must all reach the host, and of the other half none:
-/// for it there is a socket, which drops them, as it is not bound. A moment without a program would
-/// let some pass, one without a map entry too.
+/// Half of the frames sent are management and must all reach the host; none of the others may. For
+/// these there is a socket, which drops them, as it is not bound. A moment without a program would
+/// let some pass, and so would a moment without a map entry.
 #[test]
 fn privileged_replacing_the_program_loses_nothing_and_leaks_nothing() {
     if !privileged::require() {
@@ -153,7 +153,7 @@ fn privileged_replacing_the_program_loses_nothing_and_leaks_nothing() {
         let socket = xdp_socket();
         attachment.set_socket(0, socket.as_fd()).unwrap();
         let frames = [frame(&pair, 0, 53), frame(&pair, 1, 5353)];
-        // What does not fit in the ring of the veth, if the receiving side cannot keep up.
+        // Packets that do not fit in the ring of the veth, if the receiving side is too slow.
         let lost = || pair.a.statistic("tx_dropped");
         let mut replaced = 0;
         // On a busy machine most are lost, or the program is hardly replaced: then once more.
@@ -280,7 +280,7 @@ fn frame(pair: &VethPair, number: u64, port: u16) -> Vec<u8> {
     frame
 }
 
-/// Whether `condition` comes true.
+/// Whether `condition` becomes true in time.
 fn eventually(mut condition: impl FnMut() -> bool) -> bool {
     let until = Instant::now() + PATIENCE;
     while Instant::now() < until {

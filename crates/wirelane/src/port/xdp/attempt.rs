@@ -1,5 +1,5 @@
-//! Tries a mode: program, sockets, rings, chunks, bind, in this order. A refused attempt leaves
-//! nothing behind.
+//! Tries a mode: program, sockets, rings, chunks, bind, in this order. A refused attempt is undone
+//! completely.
 //!
 //! A refusal becomes an `Attempt` with its errno, cause and remedy.
 #![allow(unsafe_code)]
@@ -27,15 +27,15 @@ pub(super) struct BoundQueues {
     pub(super) attachment: Option<Attachment>,
     pub(super) queues: Vec<(Arc<Queue>, Option<FillRing>)>,
     pub(super) zero_copy: bool,
-    /// Metadata requests that work for packets to send.
+    /// TX metadata requests that the kernel has accepted.
     pub(super) requests: Requests,
-    /// The clock by which the device sends, if it does so at given times.
+    /// The clock by which the device sends at given times, if requested.
     pub(super) clock: Option<LaunchClock>,
     pub(super) promiscuous: Option<PacketSocket>,
 }
 
 impl BoundQueues {
-    /// Closes what was bound; its chunks go back to their pools.
+    /// Closes the queues; their chunks return to the pools.
     fn undo(self, pools: &mut [QueuePools]) {
         drop(self.attachment);
         for ((queue, fill), pools) in self.queues.into_iter().zip(pools) {
@@ -49,7 +49,7 @@ impl XdpPlan {
     /// Tries one mode.
     ///
     /// # Errors
-    /// Why the interface refuses it. Then nothing is left of it, and `pools` are whole.
+    /// The reason for the refusal. The attempt is then undone, and `pools` are complete.
     pub(super) fn attempt(
         &self,
         mode: Mode,
@@ -83,7 +83,7 @@ impl XdpPlan {
     }
 
     /// # Errors
-    /// Why the interface refuses; `bound` has what was bound before.
+    /// The reason for the refusal; `bound` has the queues bound before.
     fn bind(
         &self,
         bound: &mut BoundQueues,
@@ -104,7 +104,7 @@ impl XdpPlan {
             };
             let mut opened = open(bound.requests);
             if bound.requests.any() && i == 0 && opened.as_ref().is_err_and(is_unknown) {
-                // Linux before 6.11 does not know how to be asked.
+                // Linux before 6.11 does not support TX metadata.
                 bound.requests = Requests::default();
                 opened = open(bound.requests);
             }
@@ -116,7 +116,7 @@ impl XdpPlan {
             bound.queues.push(opened.map_err(explain)?);
         }
         if let Some((queue, _)) = bound.queues.first() {
-            // Not what was asked for, but what the kernel says.
+            // The mode in use, as the kernel reports it.
             let zero_copy = queue.socket().is_zero_copy();
             bound.zero_copy =
                 zero_copy.map_err(|error| Error::os(self.device.name.as_str(), error))?;
@@ -130,16 +130,16 @@ impl XdpPlan {
         Ok(())
     }
 
-    /// What to request of the kernel or the device for packets to send.
+    /// The TX metadata to request of the kernel or the device.
     ///
     /// # Errors
-    /// A request that the user requires cannot be met.
+    /// A request that the user requires is impossible.
     fn tx_requests(&self, mode: Mode) -> Result<Requests> {
         let completes = self.offers.completes_checksums(mode);
         let requests = Requests {
             checksums: match self.config.checksum {
-                // Without a device that does it, the sum that we make while we cut is the cheaper
-                // one.
+                // If the device does not complete checksums, computing the sum during segmentation
+                // costs less.
                 Switch::Auto => mode.is_zero_copy() && completes && !self.shape.pieces,
                 Switch::On => true,
                 Switch::Off => false,
@@ -171,7 +171,7 @@ impl XdpPlan {
         Ok(requests)
     }
 
-    /// Whether a missing answer is an error.
+    /// Whether the lack of TX metadata is an error.
     fn must_request(&self) -> bool {
         let config = &self.config;
         config.checksum == Switch::On || config.tx_timestamps || config.launch_time
@@ -191,9 +191,9 @@ impl XdpPlan {
         Error::failed(self.device.name.as_str(), cause).help("leave it out")
     }
 
-    /// Whether a port that only sends has a program too, which leaves every packet to the host.
-    /// Drivers send from sockets in zero copy only while they have one (`igb_xsk_wakeup`,
-    /// `i40e_xsk_wakeup`), no matter whose.
+    /// Whether a port that only sends attaches a program, which passes every packet to the host.
+    /// Some drivers send from zero-copy sockets only while the interface has a program
+    /// (`igb_xsk_wakeup`, `i40e_xsk_wakeup`), from any owner.
     fn sends_with_program(&self, mode: Mode) -> bool {
         mode.is_zero_copy() && !self.offers.is_taken()
     }
@@ -218,8 +218,7 @@ impl XdpPlan {
             hints: self.hints(mode)?,
         };
         match Attachment::new(&target, &self.verdicts) {
-            // A kernel may refuse the program only because it asks the driver: then that is not to
-            // be had.
+            // A kernel may refuse the program only because it requests metadata: retry without.
             Err(error) if target.asks() && !self.must_ask() && !is_exhausted(&error) => {
                 let target = Target { tags: None, hints: Hints::default(), ..target };
                 Attachment::new(&target, &self.verdicts)
@@ -228,7 +227,7 @@ impl XdpPlan {
         }
     }
 
-    /// Opens one queue. Takes the pool to receive into, and leaves it on failure.
+    /// Opens one queue. Takes the pool to receive into; on failure, puts it back.
     fn open_queue(
         &self,
         request: Request,
@@ -240,7 +239,7 @@ impl XdpPlan {
         let umem = (owner.is_none(), requests);
         let queue = Queue::create(request, &self.config, &self.shape, region, umem)?;
         let queue = Arc::new(queue);
-        // Drivers with zero copy take chunks when they are bound.
+        // Zero-copy drivers take chunks during bind.
         // SAFETY: the only fill ring's end of this queue.
         let fill = pool.take().map(|pool| unsafe { FillRing::new(Arc::clone(&queue), pool) });
         let (index, number) = (self.device.index, u32::from(request.number));
@@ -270,12 +269,12 @@ impl XdpPlan {
     }
 }
 
-/// Whether memory was missing; asking for less would not help.
+/// Whether memory was missing: retrying with fewer requests would not help.
 fn is_exhausted(error: &Error) -> bool {
     error.errno().is_some_and(wirelane_os::error::is_exhaustion)
 }
 
-/// Whether the kernel does not know the request.
+/// Whether the kernel does not support the request.
 fn is_unknown(error: &wirelane_os::OsError) -> bool {
     error.errno() == Some(rustix::io::Errno::INVAL.raw_os_error())
 }

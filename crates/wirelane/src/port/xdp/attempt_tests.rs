@@ -1,4 +1,4 @@
-//! What a mode that is refused leaves to the next one.
+//! A refused mode leaves all chunks to the next one.
 
 use wirelane_testkit::netns::Namespace;
 use wirelane_testkit::privileged;
@@ -10,7 +10,7 @@ use crate::memory::Allotment;
 use crate::port::options::{OpenOptions, Take};
 use crate::port::spec::Spec;
 
-/// How many chunks each queue has to receive into.
+/// The number of receive chunks of each queue.
 fn chunks(pools: &mut [QueuePools]) -> Vec<usize> {
     let all = |pools: &mut QueuePools| {
         let mut batch = Batch::new(1 << 16);
@@ -19,7 +19,7 @@ fn chunks(pools: &mut [QueuePools]) -> Vec<usize> {
     pools.iter_mut().map(all).collect()
 }
 
-/// Two queues of an end of a veth pair, receiving. Returns the plan, its pools, and who keeps the
+/// Two receiving queues of a veth end. Returns the plan, its pools, and the owners of the
 /// interface.
 fn planned(
     options: &OpenOptions,
@@ -55,7 +55,7 @@ fn privileged_a_mode_that_is_refused_late_leaves_its_pools_to_the_next() {
         let tried = plan.attempt_and(late, Mode::Native, &region, &mut pools);
         assert_eq!(tried.err().unwrap().to_string(), "the last thing: refused");
         assert_eq!((filled, chunks(&mut pools)), (2, whole.clone()));
-        // When the second one cannot be bound: somebody has its queue.
+        // The second queue cannot be bound, because another socket has it.
         let other = OpenOptions::default().receive(false).transmit(true);
         let spec = format!("xdp:{}@1?mode=native&frames=1024", bed.2.b.interface);
         let taken = super::super::XdpPort::open(&spec.parse().unwrap(), &other).unwrap();
@@ -64,7 +64,7 @@ fn privileged_a_mode_that_is_refused_late_leaves_its_pools_to_the_next() {
         assert!(error.contains("queue 1 already has an AF_XDP socket"), "{error}");
         assert_eq!(chunks(&mut pools), whole);
         drop(taken);
-        // The next mode has all of them.
+        // The next mode has all chunks.
         let bound = plan.attempt(Mode::Generic, &region, &mut pools).unwrap();
         assert!(bound.queues.iter().all(|(_, fill)| fill.is_some()));
         bound.undo(&mut pools);

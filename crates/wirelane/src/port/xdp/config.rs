@@ -1,4 +1,4 @@
-//! What a spec and [`OpenOptions`] say about an AF_XDP port.
+//! The options of an AF_XDP port, from its spec and [`OpenOptions`].
 
 use std::time::Duration;
 
@@ -15,29 +15,29 @@ use crate::port::spec::Spec;
 
 /// Slots of the TX ring.
 const RING: u32 = 2048;
-/// Frames to receive into, 32 MiB: 3 Mpps while another task has the CPU from one scheduler tick to
-/// the next, 4 ms at 250 Hz, and a third in reserve.
+/// Frames to receive into, 32 MiB: enough for 3 Mpps while another task has the CPU from one
+/// scheduler tick to the next, 4 ms at 250 Hz, and a third in reserve.
 const FRAMES: u32 = 16384;
-/// Memory for that on all queues together: from 17 queues on each has fewer frames, unless the user
-/// says how many.
+/// Memory for these frames on all queues together: from 17 queues on, each queue has fewer frames,
+/// unless the user sets the number.
 const BUDGET: usize = 512 << 20;
-/// But never fewer than most drivers have slots.
+/// The minimum of that rule: most drivers have at most this many slots.
 const FEWEST_FRAMES: u32 = 4096;
-/// The fewest, where memory is short.
+/// The minimum if memory is short.
 pub(super) const LEAST_FRAMES: u32 = 64;
-/// Frames for programs that make packets, and for copies of packets in foreign memory.
+/// Frames for programs that create packets, and for copies of packets in foreign memory.
 const TX_FRAMES: u32 = 1024;
-/// Frames for what the host receives on a queue that only sends in zero copy: rings of the hardware
-/// have 256 to 1024 slots by default.
+/// Frames for the host's packets on a queue that only sends in zero copy: hardware rings have 256
+/// to 1024 slots by default.
 pub(super) const HOST_FRAMES: u32 = 1024;
-/// Bytes of a chunk for packets of several buffers, and how many there are per queue.
+/// Bytes of a chunk for packets of several buffers, and number of these chunks per queue.
 const LARGE: u32 = 16384;
 const LARGE_FRAMES: u32 = 256;
 /// Bytes left free before packets to send.
 pub(super) const TX_HEADROOM: u32 = 128;
-/// Packets per turn of busy polling, as the kernel has it by default.
+/// Packets per turn of busy polling: the kernel's default.
 pub(super) const BUSY_BUDGET: u16 = 64;
-/// An Ethernet header with one tag, which packets have beyond the MTU.
+/// An Ethernet header with one tag, which the MTU does not include.
 const LINK_HEADER: u32 = 18;
 
 /// A switch that the port can decide.
@@ -51,49 +51,49 @@ pub(super) enum Switch {
 /// The options of a spec.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Config {
-    /// The required mode; the best one when `None`.
+    /// The required mode; `None` selects the best one.
     pub(super) mode: Option<Mode>,
-    /// Bytes per frame; the smallest that the MTU fits in when `None`.
+    /// Bytes per frame; `None` selects the smallest size that fits the MTU.
     pub(super) frame: Option<u32>,
-    /// Chunks lie anywhere, as those of other sizes than powers of two must.
+    /// Chunks may start at any address, which is required for sizes that are not a power of two.
     pub(super) unaligned: bool,
-    /// Frames to receive into, per queue; by the number of queues when `None`.
+    /// Frames to receive into, per queue; `None` depends on the number of queues.
     pub(super) frames: Option<u32>,
     /// Slots of the TX ring.
     pub(super) ring: u32,
-    /// Slots of the RX ring; one for every frame when `None`.
+    /// Slots of the RX ring; `None` means one per frame.
     pub(super) rx_ring: Option<u32>,
-    /// Looking again at an empty RX ring instead of sleeping.
+    /// Busy-poll an empty RX ring instead of sleeping.
     pub(super) spin: Switch,
-    /// How long to poll the device; not at all when `None`.
+    /// How long to busy-poll the device; `None` means never.
     pub(super) busy: Option<Duration>,
-    /// Wake the kernel up only if it asks for it.
+    /// Wake the kernel only if it requests it.
     pub(super) need_wakeup: bool,
     /// Packets per call that sends in copy mode.
     pub(super) tx_budget: u32,
     /// Packets in several buffers.
     pub(super) pieces: Switch,
-    /// Bytes left free before received packets, beside the kernel's.
+    /// Bytes left free before received packets, in addition to the kernel's headroom.
     pub(super) headroom: u32,
-    /// Putting VLAN tags back that the driver takes out.
+    /// Restore VLAN tags that the driver strips.
     pub(super) tags: Switch,
-    /// Asking the driver for the hash of each received packet.
+    /// Request the hash of each received packet from the driver.
     pub(super) rx_hash: Switch,
-    /// Asking the driver when the hardware received each packet.
+    /// Request the hardware receive time of each packet from the driver.
     pub(super) rx_timestamps: Switch,
-    /// Leaving checksums of packets to send to the kernel or the device.
+    /// Leave checksums of packets to send to the kernel or the device.
     pub(super) checksum: Switch,
-    /// Asking when each packet that is sent has left.
+    /// Request the transmission time of each packet.
     pub(super) tx_timestamps: bool,
-    /// Having the device send each packet at the time of its frame.
+    /// Have the device send each packet at the time of its frame.
     pub(super) launch_time: bool,
 }
 
 impl Config {
-    /// Reads the options, which `options.md` describes.
+    /// Parses the options that `options.md` describes.
     ///
     /// # Errors
-    /// An unknown option, or a value that is not of its shape.
+    /// An unknown option, or a value of the wrong form.
     pub(super) fn parse(spec: &Spec, open: &OpenOptions) -> Result<Self> {
         let mut options = spec.options();
         let modes = "auto, zerocopy, native or generic";
@@ -178,8 +178,8 @@ impl Config {
         })
     }
 
-    /// The layout of packets in memory for the longest ones of `device`, and the share of each of
-    /// `queues` that receive.
+    /// The layout of packets in memory for the longest packets of `device`, and the share of each
+    /// of `queues` that receive.
     pub(super) fn shape(&self, device: &Device, queues: usize) -> Shape {
         let longest = device.mtu.saturating_add(LINK_HEADER);
         let taken = XDP_PACKET_HEADROOM + self.headroom;
@@ -218,7 +218,7 @@ impl Config {
     fn sizes(&self, queues: usize, frame: u32) -> (u32, u32) {
         let frames = self.frames.unwrap_or_else(|| {
             let share = BUDGET / queues.max(1) / frame.max(1) as usize;
-            // A power of two, as the ring is.
+            // A power of two, like the ring.
             let share = share.checked_ilog2().map_or(0, |power| 1 << power.min(FRAMES.ilog2()));
             share.clamp(FEWEST_FRAMES, FRAMES)
         });
@@ -229,11 +229,11 @@ impl Config {
         self.mode.is_none_or(Mode::is_zero_copy)
     }
 
-    /// The pools of a queue, as far as it needs them.
+    /// The pools that a queue needs.
     ///
-    /// With zero copy a driver receives everything on the queue into the socket's chunks, the
-    /// packets of the host as well: a queue that only sends has some for those. The kernel keeps
-    /// them.
+    /// In zero copy a driver receives all packets on the queue into the socket's chunks, including
+    /// the host's packets. So a queue that only sends also has chunks for them. The kernel keeps
+    /// these.
     pub(super) fn pools(&self, shape: &Shape, receive: bool, transmit: bool) -> Pools {
         let zero_copy = self.may_be_zero_copy();
         let config = |chunks, chunk_size, headroom| PoolConfig {
@@ -256,15 +256,15 @@ impl Config {
     }
 }
 
-/// How packets lie in the memory of a port.
+/// The layout of packets in a port's memory.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Shape {
     /// Frames to receive into, per queue.
     pub(super) frames: u32,
-    /// Slots of the RX ring: one for every frame, if nothing else is said, so that it is not full
-    /// while there are frames.
+    /// Slots of the RX ring. By default one per frame, so that the ring is not full while there are
+    /// frames.
     pub(super) rx_ring: u32,
-    /// Those that are not received into.
+    /// Frames for other purposes.
     others: Others,
     /// Bytes of a chunk that the kernel fills.
     pub(super) frame: u32,
@@ -272,19 +272,19 @@ pub(super) struct Shape {
     pub(super) headroom: u32,
     /// Bytes of a packet in such a chunk.
     pub(super) room: u32,
-    /// Packets can have several such chunks.
+    /// Packets can span several such chunks.
     pub(super) pieces: bool,
     /// The longest packet that can be sent.
     pub(super) longest: u32,
     /// Whether every packet within the MTU can be received.
     pub(super) fits: bool,
-    /// The same in zero copy, where some devices use a part of each chunk only.
+    /// The same in zero copy, in which some devices use only a part of each chunk.
     pub(super) fits_zero_copy: bool,
 }
 
 impl Shape {
-    /// With so many frames to receive into and no more of any other kind, where memory is short.
-    /// The RX ring still has a slot for each.
+    /// The shape with `frames` frames to receive into and at most as many of any other kind, for
+    /// short memory. The RX ring still has a slot for each frame.
     pub(super) fn with_frames(self, frames: u32) -> Self {
         let Others { host, large, tx } = self.others;
         let others =
@@ -293,7 +293,7 @@ impl Shape {
     }
 }
 
-/// Frames of a queue that are not received into.
+/// Frames of a queue for purposes other than receiving.
 #[derive(Clone, Copy, Debug)]
 struct Others {
     host: u32,
@@ -310,16 +310,16 @@ impl Default for Others {
 /// The pools of one queue.
 #[derive(Clone, Debug)]
 pub(super) struct Pools {
-    /// What the kernel fills.
+    /// Chunks that the kernel fills.
     pub(super) rx: Option<PoolConfig>,
-    /// For packets that came in pieces.
+    /// Frames for packets received in pieces.
     pub(super) whole: Option<PoolConfig>,
-    /// For packets that are made or copied here.
+    /// Frames for created or copied packets.
     pub(super) tx: Option<PoolConfig>,
 }
 
 impl Pools {
-    /// Bytes of a region that they take.
+    /// The bytes that they need in a region.
     pub(super) fn bytes(&self) -> usize {
         let pools = [&self.rx, &self.whole, &self.tx];
         let bytes = |pool: &PoolConfig| Region::bytes_for(pool.chunks, pool.chunk_size);
@@ -327,9 +327,9 @@ impl Pools {
     }
 }
 
-/// Bytes in whose multiples a device counts how much of a chunk it may fill in zero copy: the field
+/// The unit in which a device counts how much of a chunk it may fill in zero copy: the field
 /// BSIZEPKT of SRRCTL has units of 1 KiB (`igb_setup_srrctl`, `igc_configure_rx_ring`,
-/// `ixgbe_configure_srrctl`). Longer packets it would cut.
+/// `ixgbe_configure_srrctl`). The device would truncate longer packets.
 fn unit(device: &Device) -> u32 {
     match device.hardware.as_deref() {
         Some("igb" | "igc" | "ixgbe") => 1024,

@@ -20,7 +20,7 @@ use crate::port::device::ETHERNET;
 use crate::port::spec::Spec;
 use crate::sync::lock;
 
-/// The port's program and the queues that it may hand packets to.
+/// The port's program and the queues that it may give packets to.
 pub(super) struct Handle {
     pub(super) spec: Spec,
     pub(super) device: Device,
@@ -36,9 +36,9 @@ pub(super) struct Handle {
 struct State {
     mask: QueueMask,
     phase: Phase,
-    /// `None` if the port only sends.
+    /// `None` if there is no program.
     attachment: Option<Attachment>,
-    /// Empty once the port is gone, so that its sockets can be closed.
+    /// Empty after the port was dropped, so that its sockets can be closed.
     queues: Vec<Arc<Queue>>,
     /// Keeps the interface promiscuous until it is closed.
     promiscuous: Option<PacketSocket>,
@@ -76,7 +76,7 @@ impl Handle {
         }
     }
 
-    /// Whether the rings hold everything that will ever come.
+    /// Whether no more packets will enter the rings.
     pub(super) fn stopped(&self) -> bool {
         self.stopped.load(Ordering::Acquire)
     }
@@ -86,22 +86,22 @@ impl Handle {
         lock(&self.notes).push(note);
     }
 
-    /// `queue` has no receiver any more: its packets go to the host.
+    /// The receiver of `queue` was dropped: its packets continue to the host.
     pub(super) fn abandon(&self, queue: u16) {
         let mut state = lock(&self.state);
         if let Some(attachment) = &state.attachment {
-            // It fails only where there is no such queue any more.
+            // Fails only if the queue no longer exists.
             let _ = attachment.clear(u32::from(queue));
         }
         state.queues.retain(|other| other.number != queue || other.rx.is_none());
     }
 
-    /// Reports a program that was detached meanwhile, unless the interface itself went away, which
-    /// the receivers report.
+    /// Reports a program that was detached, unless the interface was removed, which the receivers
+    /// report.
     fn check_program(&self, state: &State) {
         let gone = |attachment: &Attachment| attachment.is_attached().is_ok_and(|there| !there);
         let unbound = |queue: &Arc<Queue>| {
-            // xsk_notifier() takes the interface from the socket, and xsk_sendmsg() says so.
+            // xsk_notifier() takes the interface from the socket, and xsk_sendmsg() reports that.
             let woken = queue.socket().wake_tx();
             woken.is_err_and(|error| error.raw_os_error() == Some(Errno::NXIO.raw_os_error()))
         };
@@ -163,17 +163,16 @@ impl Control for Handle {
             for queue in &state.queues {
                 let _ = attachment.clear(u32::from(queue.number));
             }
-            // What sends in zero copy needs the program until it is done: then it goes with the
-            // port.
+            // Zero-copy sending needs the program until it is done: the program is then detached
+            // with the port.
             let sends = |queue: &Arc<Queue>| queue.tx.is_some() && queue.is_zero_copy();
             if !state.queues.iter().any(sends)
                 && let Err(error) = attachment.detach()
             {
                 self.note(error.to_string());
             }
-            // A packet that met the program may still be on its way into a ring: until every
-            // processor has been through a quiescent state, as each is between two turns of
-            // receiving.
+            // A packet that met the program may still be entering a ring. Waits until every
+            // processor has passed a quiescent state, as each does between two turns of receiving.
             wait_for_receivers();
         }
         self.stopped.store(true, Ordering::Release);
@@ -181,10 +180,10 @@ impl Control for Handle {
 }
 
 impl Driver for Handle {
-    /// Hands the packets of the selected queues to their sockets.
+    /// Gives the packets of the selected queues to their sockets.
     ///
     /// # Errors
-    /// The system refuses; then nothing is handed over.
+    /// The system refuses. Queues that were already selected stay selected.
     fn start(&self) -> Result<()> {
         let mut state = lock(&self.state);
         if state.phase != Phase::Opened {
@@ -200,19 +199,19 @@ impl Driver for Handle {
         lock(&self.notes).clone()
     }
 
-    /// The port is dropped; only its ends remain.
+    /// The port was dropped; only its ends remain.
     fn release(&self) {
         self.stop();
         let mut state = lock(&self.state);
         let queues = std::mem::take(&mut state.queues);
         let gone = (state.attachment.take(), state.promiscuous.take(), queues);
-        // Closing sockets takes time, and whoever asks for the masks need not wait.
+        // Closing sockets takes time; callers for the masks need not wait for it.
         drop(state);
         drop(gone);
     }
 }
 
-/// Updates the sockets of those queues that differ between two masks.
+/// Updates the sockets of the queues whose selection differs between two masks.
 fn select(state: &State, before: &QueueMask, after: &QueueMask) -> Result<()> {
     let Some(attachment) = &state.attachment else { return Ok(()) };
     for queue in state.queues.iter().filter(|queue| queue.rx.is_some()) {

@@ -28,7 +28,7 @@ impl XdpPlan {
         let attached = || bpf::attached(self.device.index).ok().flatten();
         let actual = match (bound.zero_copy, &bound.attachment) {
             (true, _) => PortMode::ZeroCopy,
-            // Without a program there is nothing that could run here or there.
+            // Without a program, native and generic mode do not differ.
             (false, None) => PortMode::Copy,
             (false, Some(_)) => match attached().map(|program| program.mode) {
                 Some(bpf::XdpMode::Generic) => PortMode::Generic,
@@ -81,7 +81,7 @@ impl XdpPlan {
             hardware: self.device.hardware.clone(),
             speed: self.device.speed,
             snaplen: self.snaplen,
-            // Packets are stamped when they are taken out of the ring.
+            // Packets are timestamped when they are taken from the ring.
             lateness: 0,
             launches: bound.clock.is_some(),
             ..PortInfo::new(&self.spec, Backend::Xdp, actual)

@@ -1,4 +1,4 @@
-//! The fill ring of a queue: what the kernel receives into.
+//! The fill ring of a queue: the chunks that the kernel receives into.
 #![allow(unsafe_code)]
 
 use std::sync::Arc;
@@ -16,10 +16,10 @@ pub(super) const PORTION: u32 = 64;
 pub(super) struct FillRing {
     fill: Producer,
     pool: Pool,
-    /// Chunks that the kernel has, or has filled but we have not taken.
+    /// Chunks that the kernel has, or has filled and the receiver has not taken.
     outstanding: u32,
     portion: Batch,
-    /// After the cursor, which points into it.
+    /// Dropped after the cursor, which points into it.
     pub(super) queue: Arc<Queue>,
 }
 
@@ -27,7 +27,7 @@ impl FillRing {
     /// Fills the ring for the first time.
     ///
     /// # Safety
-    /// The queue has no other one.
+    /// The queue has no other `FillRing`.
     pub(super) unsafe fn new(queue: Arc<Queue>, pool: Pool) -> Self {
         assert!(pool.region().is_same(&queue.region), "a pool of other memory");
         // SAFETY: by the contract; the queue is dropped after the cursor.
@@ -38,18 +38,18 @@ impl FillRing {
         ring
     }
 
-    /// The kernel has given `chunks` back, filled.
+    /// The receiver has taken `chunks` filled chunks.
     #[inline(always)]
     pub(super) fn taken(&mut self, chunks: u32) {
         self.outstanding = self.outstanding.saturating_sub(chunks);
     }
 
-    /// Whether the kernel has nothing to receive into, as all chunks are in use elsewhere.
+    /// Whether the kernel has no chunk to receive into, because all are in use.
     pub(super) fn is_starved(&self) -> bool {
         self.outstanding == 0
     }
 
-    /// Hands over free chunks once there are enough. True if the driver waits for them and must be
+    /// Hands over free chunks if there are enough. True if the driver waits for them and must be
     /// woken.
     #[inline]
     pub(super) fn refill(&mut self) -> bool {
@@ -82,12 +82,12 @@ impl FillRing {
         }
     }
 
-    /// Reads the pool from outside.
+    /// The pool's counts, for other threads.
     pub(super) fn pool_gauge(&self) -> PoolGauge {
         self.pool.gauge()
     }
 
-    /// Gives the pool back, for another attempt.
+    /// Returns the pool, for another attempt.
     pub(super) fn into_pool(self) -> Pool {
         self.pool
     }

@@ -1,9 +1,9 @@
 //! Passes on the driver's metadata of a packet: its hash and hardware time.
 //!
-//! A program that is for one interface only can ask the driver for both
-//! (`bpf_xdp_metadata_rx_hash`, `bpf_xdp_metadata_rx_timestamp`; Linux 6.3). It asks only for
-//! packets that go to a socket, as its last step: the host would treat the answers as metadata that
-//! tells flows apart (`skb_metadata_differs`).
+//! A program bound to one interface can request both from the driver (`bpf_xdp_metadata_rx_hash`,
+//! `bpf_xdp_metadata_rx_timestamp`; Linux 6.3). It requests them only for packets for a socket, as
+//! its last step: the host would treat the answers as metadata that distinguishes flows
+//! (`skb_metadata_differs`).
 //!
 //! ```text
 //!   headroom │ packet      ─▶      headroom │ Hints │ packet
@@ -13,25 +13,25 @@ use wirelane_os::bpf::{Alu, Assembler, Cond, Insn, Reg, Size, btf};
 
 use crate::frame::Hints as Layout;
 
-/// Which hints to ask for, and how.
+/// Which hints to request, and how.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Hints {
     hash: Option<Source>,
     time: Option<Source>,
 }
 
-/// Who answers.
+/// The source of a hint.
 #[derive(Clone, Copy, Debug)]
 enum Source {
     /// A function of the kernel.
     Function(u32),
-    /// A test: what the function returns, what it writes first, and what second.
+    /// A test: the function's return value, and the first and second value that it writes.
     #[cfg(test)]
     Answer(i32, u64, u32),
 }
 
 impl Hints {
-    /// Asks for the wanted hints that this kernel supports.
+    /// Finds the wanted hints that this kernel supports.
     ///
     /// # Errors
     /// The kernel's BTF cannot be read.
@@ -46,29 +46,29 @@ impl Hints {
         })
     }
 
-    /// Whether it asks for the hash.
+    /// Whether it requests the hash.
     pub(super) fn hash(self) -> bool {
         self.hash.is_some()
     }
 
-    /// Whether it asks when the hardware received the packet.
+    /// Whether it requests the hardware receive time.
     pub(super) fn time(self) -> bool {
         self.time.is_some()
     }
 
-    /// Whether it asks for anything.
+    /// Whether it requests anything.
     pub(super) fn any(self) -> bool {
         self.hash() || self.time()
     }
 
-    /// Asks, and puts the answers right before the packet. Clobbers R0 to R5.
+    /// Requests the hints, and puts them right before the packet. Clobbers R0 to R5.
     pub(super) fn hand_on(self, asm: &mut Assembler, context: Reg) {
         let done = asm.label();
         asm.emit(Insn::store_imm(Size::Double, Reg::R10, TIME, 0));
         asm.emit(Insn::store_imm(Size::Double, Reg::R10, HASH, 0));
         if let Some(source) = self.time {
             ask(asm, source, context, TIME, None);
-            // -ENODATA: it has none; -EOPNOTSUPP: the driver does not tell.
+            // -ENODATA: the packet has none; -EOPNOTSUPP: the driver does not support it.
             let told = asm.label();
             asm.jump_if(Cond::Eq, Reg::R0, 0, told);
             asm.emit(Insn::store_imm(Size::Double, Reg::R10, TIME, 0));
@@ -91,7 +91,7 @@ impl Hints {
         asm.emit(Insn::mov_reg(Reg::R1, context));
         asm.emit(Insn::mov(Reg::R2, -(Layout::BYTES as i32)));
         asm.emit(Insn::call(XDP_ADJUST_META));
-        // A driver without room for it: the packet has no hints then.
+        // A driver without room for hints: the packet has none then.
         asm.jump_if(Cond::Ne, Reg::R0, 0, done);
         asm.emit(Insn::load(Size::Word, Reg::R1, context, XDP_MD_DATA_META));
         asm.emit(Insn::load(Size::Word, Reg::R2, context, XDP_MD_DATA));
@@ -107,7 +107,7 @@ impl Hints {
     }
 }
 
-/// Calls a function that writes its answers to the places `first` and `second`; R0 is 0 if it did.
+/// Calls a function that writes its answers to `first` and `second`; R0 is 0 on success.
 fn ask(asm: &mut Assembler, source: Source, context: Reg, first: i16, second: Option<i16>) {
     asm.emit(Insn::mov_reg(Reg::R1, context));
     for (register, at) in [Reg::R2, Reg::R3].into_iter().zip([Some(first), second]) {
@@ -130,13 +130,13 @@ fn ask(asm: &mut Assembler, source: Source, context: Reg, first: i16, second: Op
     }
 }
 
-/// In the stack frame, below what filters and tags use: the hints as they will lie before the
-/// packet.
+/// In the stack frame, below the slots of filters and tags: the hints in the layout in which they
+/// precede the packet.
 const STATE: i16 = -96;
 const TIME: i16 = STATE + Layout::TIME;
 const HASH: i16 = STATE + Layout::HASH;
 const MARKS: i16 = STATE + Layout::MARKS;
-/// Of `struct xdp_md`.
+/// Offsets in `struct xdp_md`.
 const XDP_MD_DATA: i16 = 0;
 const XDP_MD_DATA_META: i16 = 8;
 /// `BPF_FUNC_xdp_adjust_meta`, Linux 4.15.
@@ -144,7 +144,7 @@ const XDP_ADJUST_META: i32 = 54;
 
 #[cfg(test)]
 impl Hints {
-    /// As if a driver answered: what its functions return, the time, the hash and its kind.
+    /// Simulates a driver: return values of its functions, the time, the hash and its kind.
     pub(super) fn answered(returns: [i32; 2], time: u64, hash: (u32, u32)) -> Self {
         Self {
             time: Some(Source::Answer(returns[0], time, 0)),

@@ -2,10 +2,10 @@
 //!
 //! Sleeping saves CPU time, but a sleeping thread may wake late: by some hundred microseconds if
 //! its CPU is halted, virtual or busy in the kernel, and by several scheduler ticks if other tasks
-//! want the CPU. Packets that come meanwhile must fit into the ring. So a thread sleeps only while
-//! the ring can hold [`LATENESS`] of packets at the recent rate. After a faster period it
-//! busy-polls without packets for as long as that period lasted: a fast sender may pause, too, and
-//! while this thread sleeps the scheduler moves other tasks to its CPU, where they stay when
+//! want the CPU. Packets that arrive during this time must fit into the ring. So a thread sleeps
+//! only while the ring can hold [`LATENESS`] of packets at the recent rate. After a faster period
+//! it busy-polls without packets for as long as that period lasted: a fast sender may pause, too,
+//! and while this thread sleeps the scheduler moves other tasks to its CPU, where they remain when
 //! packets return. So at most half of the time awake is wasted.
 //!
 //! A task that shares the CPU of an awake thread can delay it by a scheduler tick of 4 ms. The
@@ -17,14 +17,14 @@ use super::config::Switch;
 
 /// How late a thread may wake, and the least time to busy-poll after a fast period, in nanoseconds.
 const LATENESS: u64 = 10_000_000;
-/// The longest time to busy-poll, in nanoseconds: a kernel task that shares the sender's CPU lowers
-/// the rate for 60 ms.
+/// The longest time to busy-poll, in nanoseconds: a kernel task on the sender's CPU lowers the rate
+/// for 60 ms.
 const MAX_SPIN: u64 = 1_000_000_000;
-/// The time over which packets are counted, in nanoseconds: several bursts of a sender with a
-/// timer.
+/// The time over which packets are counted, in nanoseconds: several bursts of a timer-driven
+/// sender.
 const WINDOW: u64 = 4_000_000;
-/// How long to busy-poll at the beginning, in nanoseconds: the rate is not yet known, and other
-/// tasks settle on another CPU.
+/// How long to busy-poll at the start, in nanoseconds: the rate is not known yet, and other tasks
+/// move to other CPUs.
 const FIRST_SPIN: u64 = 500_000_000;
 
 /// Decides for one RX ring between busy-polling and sleep.
@@ -35,18 +35,19 @@ pub(super) struct IdlePolicy {
     /// When the window began, and its packets so far.
     began: u64,
     packets: u64,
-    /// The period in which packets came too fast for sleep, including pauses that were busy-polled.
+    /// The period in which packets arrived too fast for sleep, including pauses that were
+    /// busy-polled.
     busy: Option<BusyTime>,
 }
 
-/// From the beginning of the first window to the end of the last one.
+/// From the start of the first window to the end of the last one.
 struct BusyTime {
     since: u64,
     last: u64,
 }
 
 impl BusyTime {
-    /// Whether the thread still busy-polls because of it.
+    /// Whether the thread still busy-polls after this period.
     fn lasts(&self, now: u64) -> bool {
         let length = self.last.wrapping_sub(self.since);
         now.wrapping_sub(self.last) < length.clamp(LATENESS, MAX_SPIN)
@@ -58,13 +59,13 @@ impl IdlePolicy {
         Self { spin, slots: slots.into(), began: 0, packets: 0, busy: None }
     }
 
-    /// The ring had `packets`.
+    /// Counts `packets` found in the ring.
     #[inline(always)]
     pub(super) fn found(&mut self, packets: u32) {
         self.packets += u64::from(packets);
     }
 
-    /// The ring is empty at the time `now`: whether to busy-poll.
+    /// Whether to busy-poll the ring, which is empty at the time `now`.
     pub(super) fn busy_polls(&mut self, now: u64) -> bool {
         match self.spin {
             Switch::On => return true,
@@ -75,7 +76,7 @@ impl IdlePolicy {
             self.began = now;
             self.busy = Some(BusyTime { since: now.saturating_sub(FIRST_SPIN), last: now });
         }
-        // A clock that was set back ends the window, too.
+        // A clock that was set back also ends the window.
         let elapsed = now.wrapping_sub(self.began);
         if elapsed >= WINDOW {
             let late = self.packets.saturating_mul(LATENESS) / elapsed;
@@ -108,8 +109,8 @@ mod tests {
         idle
     }
 
-    /// What is decided after each of `bursts` bursts that come every `gap` nanoseconds: how often
-    /// to go on.
+    /// Sends `bursts` bursts, one every `gap` nanoseconds. Returns the number of decisions to
+    /// busy-poll.
     fn watch(idle: &mut IdlePolicy, start: u64, bursts: u64, packets: u32, gap: u64) -> u64 {
         let times = (1..=bursts).map(|burst| start + burst * gap);
         times
@@ -125,7 +126,7 @@ mod tests {
         // 1 Mpps in bursts of half a millisecond: 10,000 during the lateness.
         let mut idle = settled(Switch::Auto, SLOTS);
         let awake = watch(&mut idle, START, 1000, 500, 500_000);
-        // The first window is to be seen, first.
+        // The policy must see the first window before it decides.
         assert!((980..1000).contains(&awake), "{awake}");
         // Half as many: they fit.
         let mut idle = settled(Switch::Auto, SLOTS);

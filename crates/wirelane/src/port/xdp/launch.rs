@@ -1,4 +1,4 @@
-//! When the device is to send a packet, on its own clock.
+//! When the device sends a packet, on its own clock.
 
 use std::sync::Arc;
 
@@ -8,30 +8,30 @@ use wirelane_os::ethtool::Ethtool;
 use super::plan::XdpPlan;
 use crate::error::{Error, Result};
 
-/// How far the clocks may drift apart before they are compared again, as time in nanoseconds.
+/// Time between two comparisons of the clocks, in nanoseconds.
 const COMPARED: u64 = 100_000_000;
 
-/// Turns the times of frames into those of the device.
+/// Converts the times of frames to times of the device.
 #[derive(Clone)]
 pub(super) struct LaunchClock {
     clock: Arc<DeviceClock>,
-    /// How far the device is ahead of the time of frames.
+    /// Difference between the device's clock and the time of frames, in nanoseconds.
     ahead: i64,
-    /// When that was seen, on the monotonic clock.
+    /// Time of the last comparison, on the monotonic clock.
     looked: u64,
 }
 
 impl LaunchClock {
-    /// Compares the clocks again, if it is time; `now` is the time on the monotonic clock.
+    /// Compares the clocks again, if it is due; `now` is the time on the monotonic clock.
     pub(super) fn keep(&mut self, now: u64) {
         if now.saturating_sub(self.looked) >= COMPARED {
             self.looked = now;
-            // Should the device not answer, what was is the best guess.
+            // If the device does not answer, the last value is the best estimate.
             self.ahead = self.clock.ahead().unwrap_or(self.ahead);
         }
     }
 
-    /// The time of the device when a frame with this time is to leave; `None` for one without.
+    /// The device time at which to send a frame with this time; `None` without a time.
     pub(super) fn launch(&self, timestamp: u64) -> Option<u64> {
         (timestamp != 0).then(|| timestamp.saturating_add_signed(self.ahead))
     }

@@ -10,13 +10,14 @@
 //! | DNS, DHCP, DHCPv6 | UDP port 53, 67, 68, 546 or 547, of either side |
 //! | anything encrypted or signed | IPsec: ESP and AH, which may hold any of these |
 //!
-//! What cannot be classified counts as management too: a truncated or wrong header, a third tag,
-//! more than [`EXTENSIONS`] extension headers, and later fragments, which have no ports.
+//! Packets that cannot be classified count as management too: those with a truncated or wrong
+//! header, a third tag, or more than [`EXTENSIONS`] extension headers, and later fragments, which
+//! have no ports.
 //!
-//! Fields at fixed places are read from the packet. Behind IPv4 options and IPv6 extension headers
+//! Fields at fixed offsets are read from the packet. After IPv4 options and IPv6 extension headers
 //! a helper reads them (`bpf_xdp_load_bytes`, Linux 5.18): adding a variable to a packet pointer
-//! needs CAP_PERFMON (`sanitize_ptr_alu` in `kernel/bpf/verifier.c`). Older kernels have it only
-//! so.
+//! needs CAP_PERFMON (`sanitize_ptr_alu` in `kernel/bpf/verifier.c`). On older kernels the program
+//! adds to the pointer, and needs that capability.
 
 use wirelane_os::bpf::{Alu, Assembler, Cond, Insn, Label, Reg, Size};
 
@@ -30,7 +31,7 @@ pub fn keeps_tcp(ports: [u16; 2]) -> bool {
     ports.iter().any(|port| TCP_PORTS.contains(port))
 }
 
-/// How fields at variable places are read.
+/// How fields at variable offsets are read.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) enum Reading {
     /// By a helper, which Linux 5.18 has.
@@ -40,9 +41,9 @@ pub(super) enum Reading {
     Pointer,
 }
 
-/// Emits the test. The context is in R6, which is kept; R0 to R5, R7 to R9 and 8 bytes below the
-/// end of the stack frame are overwritten. Goes to `host` with a management packet, and behind the
-/// last instruction with any other.
+/// Emits the test. The context is in R6, which is preserved; R0 to R5, R7 to R9 and 8 bytes below
+/// the end of the stack frame are overwritten. Jumps to `host` for a management packet, and
+/// continues after the last instruction for any other.
 pub(super) fn keep(asm: &mut Assembler, host: Label, reading: Reading) {
     let [other, ports, ports_beyond, extensions, icmp6] = std::array::from_fn(|_| asm.label());
     let walk = Walk { reading, host, other, ports, ports_beyond, extensions, icmp6 };
@@ -69,7 +70,7 @@ pub(super) fn keep(asm: &mut Assembler, host: Label, reading: Reading) {
     asm.place(other);
 }
 
-/// Where the network header starts with no, one and two tags.
+/// Offset of the network header with no, one and two tags.
 const NETWORK: [i16; 3] = [14, 18, 22];
 /// EtherTypes of VLAN tags: 802.1Q, 802.1ad, and its forerunner.
 const TAGS: [u16; 3] = [0x8100, 0x88a8, 0x9100];
@@ -102,35 +103,35 @@ const XDP_LOAD_BYTES: i32 = 189;
 const FIRST: Reg = Reg::R1;
 const SECOND: Reg = Reg::R2;
 const CONTEXT: Reg = Reg::R6;
-/// The packet's first byte; behind options and extension headers, the offset of the next header
+/// The packet's first byte; after options and extension headers, the offset of the next header
 /// instead.
 const PACKET: Reg = Reg::R7;
 const OFFSET: Reg = Reg::R7;
 /// The protocol of the next header.
 const PROTOCOL: Reg = Reg::R8;
 const END: Reg = Reg::R9;
-/// What the helper read, below the end of the stack frame.
+/// Output of the helper, below the end of the stack frame.
 const READ: i16 = -8;
 
-/// Where the parts of the test go on.
+/// Labels of the parts of the test.
 struct Walk {
     reading: Reading,
-    /// With a management packet.
+    /// For a management packet.
     host: Label,
-    /// With any other.
+    /// For any other packet.
     other: Label,
-    /// With the ports in `FIRST` and `SECOND`, as they are in the packet.
+    /// With the ports in `FIRST` and `SECOND`, in network byte order.
     ports: Label,
     /// With the ports at `OFFSET`.
     ports_beyond: Label,
-    /// With an IPv6 header at `OFFSET` that is none of those above.
+    /// With an extension header, of protocol `PROTOCOL`, at `OFFSET`.
     extensions: Label,
     /// With the ICMPv6 type in `FIRST`.
     icmp6: Label,
 }
 
 impl Walk {
-    /// Goes on if the packet has `length` bytes.
+    /// Continues if the packet has `length` bytes.
     fn present(&self, asm: &mut Assembler, length: i16) {
         asm.emit(Insn::mov_reg(SECOND, PACKET));
         asm.emit(Insn::alu64(Alu::Add, SECOND, i32::from(length)));
@@ -307,7 +308,7 @@ impl Walk {
     }
 }
 
-/// What a load of 16 bits from a packet gives where the packet has `value`.
+/// The result of a 16-bit load from a packet that contains `value`.
 fn network_order(value: u16) -> i32 {
     value.to_be().into()
 }

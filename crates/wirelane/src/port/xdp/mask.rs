@@ -5,8 +5,8 @@ use crate::mask::{QueueMask, QueueSet};
 use crate::port::device::Device;
 use crate::port::spec::Spec;
 
-/// Refuses queues that the interface has not or the spec leaves out, and classes that AF_XDP cannot
-/// see. "All" of those is none of them.
+/// Refuses queues that the interface does not have or that the spec excludes, and classes that
+/// AF_XDP cannot see. "All" of an unseen class is accepted and selects none.
 ///
 /// # Errors
 /// A usage error.

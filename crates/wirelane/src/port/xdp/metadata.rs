@@ -1,5 +1,5 @@
-//! What to ask the driver about received packets: stripped tags, hashes and times. And what to
-//! report if it does not answer.
+//! Metadata to request from the driver for received packets: stripped tags, hashes and times. And
+//! the reports if the driver does not provide them.
 
 use wirelane_os::OsError;
 
@@ -13,14 +13,14 @@ use crate::error::{Error, Result};
 use crate::port::info::PortMode;
 
 impl XdpPlan {
-    /// Whether it is an error if the driver cannot be asked.
+    /// Whether it is an error if the driver provides no metadata.
     pub(super) fn must_ask(&self) -> bool {
         let config = &self.config;
         [config.tags, config.rx_hash, config.rx_timestamps].contains(&Switch::On)
             || self.must_keep_tags()
     }
 
-    /// Whether stripped tags must be restored although the user did not ask for it by name.
+    /// Whether stripped tags must be restored although the user did not set `tags=on`.
     fn must_keep_tags(&self) -> bool {
         self.intact && self.config.tags == Switch::Auto && self.strips_tags()
     }
@@ -28,7 +28,7 @@ impl XdpPlan {
     /// How to restore VLAN tags, if wanted and possible.
     ///
     /// # Errors
-    /// It is required, and impossible.
+    /// Tags are required, but cannot be restored.
     pub(super) fn tags(&self, mode: Mode) -> Result<Option<Tags>> {
         let must = self.config.tags == Switch::On;
         if !self.receive || !must && (self.config.tags == Switch::Off || !self.strips_tags()) {
@@ -53,8 +53,8 @@ impl XdpPlan {
                 Err(Error::failed(self.device.name.as_str(), cause).help(help))
             }
             Ok(None) if self.must_keep_tags() => {
-                // If none was named, this is the first of several modes, none of which is better in
-                // this.
+                // Without a named mode, this is the first of several modes; the others are not
+                // better here.
                 let named = self.config.mode.map(|mode| format!(" in {} mode", mode.as_str()));
                 let cause = format!(
                     "packets would be forwarded without their VLAN tags, which {} removes{}",
@@ -62,7 +62,7 @@ impl XdpPlan {
                     named.unwrap_or_default()
                 );
                 let (fix, name) = (self.leaves_tags_in(), &self.device.name);
-                // A better mode is proposed only to who has refused it.
+                // A better mode is suggested only if the user has excluded it.
                 let native =
                     if self.config.mode == Some(Mode::Generic) { "mode=native or " } else { "" };
                 let help = match self.is_veth() {
@@ -80,7 +80,7 @@ impl XdpPlan {
         }
     }
 
-    /// How to ask for hashes and times, if wanted and possible.
+    /// How to request hashes and times, if wanted and possible.
     ///
     /// # Errors
     /// Something required is impossible.
@@ -115,7 +115,7 @@ impl XdpPlan {
         }
     }
 
-    /// The kernel's BTF, which such questions need, cannot be read.
+    /// The error if the kernel's BTF, which requests need, cannot be read.
     fn undescribed(&self, what: &str, error: OsError) -> Error {
         let name = self.device.name.as_str();
         let cause = format!("cannot find out how to ask {} for {what}: {error}", self.driver());
@@ -129,7 +129,7 @@ impl XdpPlan {
         }
     }
 
-    /// Notes on what received packets lack.
+    /// Notes on missing metadata of received packets.
     pub(super) fn missing(
         &self,
         mode: Mode,
@@ -158,10 +158,10 @@ impl XdpPlan {
         notes
     }
 
-    /// Whether packets may come without the VLAN tags that they had on the wire, as far as is
-    /// known.
+    /// Whether packets may lack the VLAN tags that they had on the wire.
     fn strips_tags(&self) -> bool {
-        // What a veth has beside packets is the choice of the sender, its other end (veth_xmit).
+        // For a veth, the sender (its other end) decides whether the tag is outside of the packet
+        // (veth_xmit).
         self.is_veth() || self.device.offloads.rx_vlan == Some(true)
     }
 
@@ -173,7 +173,7 @@ impl XdpPlan {
         )
     }
 
-    /// How to keep tags in packets.
+    /// A command that keeps tags in packets.
     fn leaves_tags_in(&self) -> String {
         match self.is_veth() {
             true => "`ethtool -K PEER txvlan off` at its other end".to_owned(),

@@ -9,27 +9,27 @@
 //!
 //! The modes, best first: *zero copy*, in which the device itself reads and writes the frames;
 //! *native*, in which the program runs in the driver and the kernel copies; *generic*, in which the
-//! program runs in the network stack. `mode=auto` takes the first that works, and
-//! [`PortInfo::negotiation`](super::PortInfo) says why the others do not. A mode that you name is
-//! required: if the driver refuses it, opening fails.
+//! program runs in the network stack. `mode=auto` uses the first that works, and
+//! [`PortInfo::negotiation`](super::PortInfo) explains why the others do not. A mode that you name
+//! is required: if the driver refuses it, opening fails.
 //!
 //! Packets that a port takes do not reach the host, unlike with `packet:`. So
 //! [`OpenOptions::take`](super::OpenOptions) must name them, and packets that keep the host
-//! reachable stay with it unless [`OpenOptions::take_management`](super::OpenOptions) is set. All
-//! other packets go up the stack untouched.
+//! reachable remain with it unless [`OpenOptions::take_management`](super::OpenOptions) is set. All
+//! other packets continue up the stack unchanged.
 //!
 #![doc = include_str!("options.md")]
 //!
 //! [`Frame::rx_hash`](crate::Frame::rx_hash) and
-//! [`Frame::hardware_timestamp`](crate::Frame::hardware_timestamp) have the driver's metadata of a
-//! packet. [`Tx::sent`](super::Tx::sent) returns transmitted packets with their times. A forwarder
-//! sets [`Forwarding::intact`](super::Forwarding::intact).
+//! [`Frame::hardware_timestamp`](crate::Frame::hardware_timestamp) return the driver's metadata of
+//! a packet. [`Tx::sent`](super::Tx::sent) returns transmitted packets with their times. A
+//! forwarder sets [`Forwarding::intact`](super::Forwarding::intact).
 //!
-//! Reading order: `config`, `plan` (what is decided before anything is tried), `negotiate` and
-//! `attempt` (which mode, and why), `metadata` (what the driver is asked), `program`, `tags`,
-//! `hints` and `management` (who gets which packet, and what comes with it), `queue` (the kernel's
-//! side), `fill`, `idle` and `rx`, `tx`, `control` (masks and stop), `assemble` and `describe`,
-//! `open` (all of it in its order).
+//! Reading order: `config`, `plan` (decisions before the first attempt), `negotiate` and `attempt`
+//! (which mode, and why), `metadata` (requests to the driver), `program`, `tags`, `hints` and
+//! `management` (the destination of each packet, and its metadata), `queue` (the kernel's side),
+//! `fill`, `idle` and `rx`, `tx`, `control` (masks and stop), `assemble` and `describe`, `open`
+//! (all steps in order).
 //!
 //! AF_XDP knows one class: received packets by RX queue. The mask is the set of XSKMAP entries.
 //! Packets of other queues go up the stack.

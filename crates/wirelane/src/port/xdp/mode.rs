@@ -4,7 +4,7 @@ use wirelane_os::bpf::XdpMode;
 
 use crate::port::info::PortMode;
 
-/// A mode that can be asked for.
+/// A mode that a spec can request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mode {
     /// The device reads and writes the frames.
@@ -18,7 +18,7 @@ pub(super) enum Mode {
 impl Mode {
     pub(super) const ALL: [Self; 3] = [Self::ZeroCopy, Self::Native, Self::Generic];
 
-    /// As in `mode=`.
+    /// The value of `mode=`.
     pub(super) fn as_str(self) -> &'static str {
         match self {
             Self::ZeroCopy => "zerocopy",
@@ -27,7 +27,7 @@ impl Mode {
         }
     }
 
-    /// As in the report of a negotiation.
+    /// The name in the report of a negotiation.
     pub(super) fn way(self) -> &'static str {
         match self {
             Self::ZeroCopy => "xdp-zerocopy",
@@ -48,7 +48,7 @@ impl Mode {
         self == Self::ZeroCopy
     }
 
-    /// As in the report of the port, if the kernel gives what was asked for.
+    /// The port's mode, if the kernel grants the requested one.
     pub(super) fn of_port(self) -> PortMode {
         match self {
             Self::ZeroCopy => PortMode::ZeroCopy,

@@ -1,7 +1,7 @@
-//! Which mode an interface supports: what is known beforehand, and what a refusal means.
+//! Which modes an interface supports: features that the kernel reports, and the causes of refusals.
 //!
 //! Each mode is tried as a whole (program, sockets, rings, chunks, bind of every queue). A refused
-//! attempt leaves nothing behind.
+//! attempt is undone completely.
 //!
 //! Three refusals are known before an attempt: a foreign program, an MTU that does not fit, and the
 //! driver's report of its features (netlink `xdp-features`, `xdp-zc-max-segs`).
@@ -17,7 +17,7 @@ use super::mode::Mode;
 use crate::error::{Error, Result};
 use crate::port::device::Device;
 
-/// What the kernel reports of the interface before the first attempt.
+/// The kernel's report about the interface before the first attempt.
 pub(super) struct DeviceOffers {
     features: Option<XdpFeatures>,
     /// A program that is already attached.
@@ -26,7 +26,7 @@ pub(super) struct DeviceOffers {
 
 impl DeviceOffers {
     /// # Errors
-    /// There is no memory to ask.
+    /// There is no memory for the query.
     pub(super) fn of(device: &Device) -> Result<Self> {
         let attached = answer(device, bpf::attached(device.index))?;
         Ok(Self {
@@ -35,7 +35,7 @@ impl DeviceOffers {
         })
     }
 
-    /// Whether checksums of packets sent in `mode` are completed: in zero copy by the device, if it
+    /// Whether checksums of packets sent in `mode` are completed. In zero copy by the device, if it
     /// can; otherwise by the stack, or by a device that can (`validate_xmit_skb`).
     pub(super) fn completes_checksums(&self, mode: Mode) -> bool {
         !mode.is_zero_copy() || self.features.is_some_and(XdpFeatures::tx_checksum)
@@ -47,7 +47,7 @@ impl DeviceOffers {
     }
 
     /// Whether the device sends packets of `mode` at given times. Without zero copy the kernel
-    /// would take the time, and no device see it.
+    /// accepts the time, but does not pass it to a device.
     pub(super) fn launches_packets(&self, mode: Mode) -> bool {
         mode.is_zero_copy() && self.features.is_some_and(XdpFeatures::tx_launch_time)
     }
@@ -146,8 +146,8 @@ impl DeviceOffers {
     }
 }
 
-/// A mode may work even if the question fails. But without memory no later attempt could name the
-/// cause.
+/// Ignores failed queries, as a mode may work nevertheless. Except for lack of memory, with which
+/// no later attempt could report the cause.
 fn answer<T>(device: &Device, answer: wirelane_os::Result<Option<T>>) -> Result<Option<T>> {
     match answer {
         Err(error) if error.is_exhaustion() => Err(Error::os(device.name.as_str(), error)),
@@ -160,8 +160,8 @@ fn refusal(name: &str, cause: impl Into<std::borrow::Cow<'static, str>>, errno: 
     Error::failed(name, cause).caused_by(source)
 }
 
-/// The refusal to report, of all modes in the order of attempts: the first other than a mode that
-/// the driver lacks.
+/// The refusal to report, from all modes in the order of attempts: the first one that is not a mode
+/// that the driver lacks.
 pub(super) fn first_cause(refusals: Vec<Error>) -> Option<Error> {
     let lacks = |error: &Error| error.errno() == Some(Errno::OPNOTSUPP.raw_os_error());
     let first = refusals.iter().position(|error| !lacks(error));
@@ -169,14 +169,14 @@ pub(super) fn first_cause(refusals: Vec<Error>) -> Option<Error> {
     refusals.into_iter().nth(told)
 }
 
-/// Packets of several frames were asked for, and the kernel has none.
+/// The error if the kernel does not support packets of several frames.
 pub(super) fn lacks_pieces(name: &str) -> Error {
     let cause = "the kernel has no packets of several frames (sg=on)";
     let help = "XDP programs have them since Linux 5.18, AF_XDP sockets since 6.6: leave sg=on out";
     Error::failed(name, cause).help(help)
 }
 
-/// Explains why a socket for frames of this shape is refused on a queue in a mode.
+/// Explains why the kernel refuses a socket for frames of this shape on a queue in a mode.
 pub(super) fn explain(
     device: &Device,
     shape: &Shape,
@@ -213,7 +213,7 @@ pub(super) fn explain(
 /// (`xp_release_deferred`).
 const LONGEST_RELEASE: Duration = Duration::from_secs(2);
 
-/// Binds with `bind`, again for a while if the queue is busy.
+/// Calls `bind`, repeatedly while the queue is busy.
 pub(super) fn bind_when_released(
     mut bind: impl FnMut() -> wirelane_os::Result<()>,
 ) -> wirelane_os::Result<()> {

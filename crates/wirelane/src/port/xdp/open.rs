@@ -1,4 +1,4 @@
-//! Opening: plan, attempt the modes, assemble the ends, describe the result.
+//! Opens an AF_XDP port: plans, attempts the modes, assembles the ends, describes the result.
 
 use std::ops::{Deref, DerefMut};
 
@@ -14,8 +14,8 @@ use crate::port::options::OpenOptions;
 use crate::port::port::Port;
 use crate::port::spec::Spec;
 
-/// An interface opened through AF_XDP: a [`Port`] that also gives access to its frame memory. See
-/// the [module documentation](super).
+/// An interface opened through AF_XDP: a [`Port`] that also reports shared frame memory. See the
+/// [module documentation](super).
 pub struct XdpPort {
     port: Port,
     region: Region,
@@ -23,12 +23,12 @@ pub struct XdpPort {
 
 impl XdpPort {
     /// Opens the interface that `spec` names, in the calling thread's network namespace. Its
-    /// program is attached, but hands nothing over before [`Port::start`].
+    /// program is attached, but passes all packets to the host before [`Port::start`].
     ///
     /// # Errors
     /// A usage error for a queue that does not exist, an unknown option, or an
-    /// [`OpenOptions::take`] that takes nothing; otherwise why no mode works: the first cause other
-    /// than a driver that lacks the mode.
+    /// [`OpenOptions::take`] that takes no packets. Otherwise the reason that no mode works: the
+    /// first cause other than a mode that the driver lacks.
     pub fn open(spec: &Spec, options: &OpenOptions) -> Result<Self> {
         Self::negotiate(spec, options).map_err(|(error, _)| error)
     }
@@ -42,17 +42,16 @@ impl XdpPort {
         Self::open_noting(spec, options, &mut attempts).map_err(|error| (error, attempts))
     }
 
-    /// Whether the frames of both ports lie in the same memory: each then sends those of the other
+    /// Whether both ports have their frames in the same memory: each then sends the other's frames
     /// without a copy.
     pub fn shares_memory_with(&self, other: &Self) -> bool {
         self.region.is_same(&other.region)
     }
 
-    /// Bytes of frame memory that [`XdpPort::open`] will take with the same arguments, within
-    /// `budget`.
+    /// Bytes of frame memory that [`XdpPort::open`] needs with the same arguments, within `budget`.
     ///
     /// # Errors
-    /// As there, as far as is known before anything is opened.
+    /// The errors of [`XdpPort::open`] that are known before the port is opened.
     pub(in crate::port) fn memory_within(
         spec: &Spec,
         options: &OpenOptions,
@@ -61,7 +60,7 @@ impl XdpPort {
         Ok(XdpPlan::new(spec, options, budget)?.bytes())
     }
 
-    /// As [`XdpPort::open`]; each mode that was tried becomes one of `attempts`.
+    /// As [`XdpPort::open`]; adds each mode that was tried to `attempts`.
     fn open_noting(
         spec: &Spec,
         options: &OpenOptions,

@@ -1,5 +1,4 @@
-//! All decisions before the first attempt: combines the spec, the options and what the interface
-//! offers.
+//! All decisions before the first attempt, from the spec, the options and the interface.
 
 use std::sync::Arc;
 
@@ -20,7 +19,7 @@ use crate::port::options::MemoryShare;
 use crate::port::options::{OpenOptions, Take};
 use crate::port::spec::Spec;
 
-/// An AF_XDP port to open, in one of some modes.
+/// An AF_XDP port to open, in one of several modes.
 pub(super) struct XdpPlan {
     pub(super) spec: Spec,
     pub(super) config: Config,
@@ -31,14 +30,14 @@ pub(super) struct XdpPlan {
     pub(super) requests: Vec<Request>,
     pub(super) receive: bool,
     pub(super) transmit: bool,
-    /// Received packets are forwarded and must be as they were on the wire.
+    /// The port forwards received packets and must not change them.
     pub(super) intact: bool,
     pub(super) promiscuous: bool,
     pub(super) snaplen: u32,
     pub(super) mask: QueueMask,
-    /// The user allows the host to lose all packets.
+    /// The user allows the port to take all packets from the host.
     pub(super) may_take_all: bool,
-    /// What taken packets must match at first.
+    /// The initial rules for taking packets.
     pub(super) verdicts: Verdicts,
     memory: Option<MemoryShare>,
     numa_node: Option<u32>,
@@ -54,8 +53,8 @@ pub(super) struct QueuePools {
 }
 
 impl XdpPlan {
-    /// Reads the spec, looks at the interface, and fits the frames into `budget` unless the user
-    /// chose their number.
+    /// Reads the spec, queries the interface, and fits the frames into `budget` unless the user set
+    /// their number.
     ///
     /// # Errors
     /// A usage error, or there is no such interface.
@@ -189,10 +188,10 @@ impl XdpPlan {
     }
 }
 
-/// What packets must match at first.
+/// The initial filter.
 ///
 /// # Errors
-/// The filter means nothing for Ethernet.
+/// The filter has no meaning for Ethernet.
 fn filter(options: &OpenOptions) -> Result<Option<Arc<filter::Program>>> {
     let filter = options.filter.as_ref().filter(|_| options.receive);
     Ok(filter.map(|filter| filter.program(ETHERNET, options.clamped_snaplen())).transpose()?)

@@ -1,4 +1,4 @@
-//! The XDP program of a port: which packets go to its sockets, and which go on to the host.
+//! The XDP program of a port: gives packets to the port's sockets or to the host.
 //!
 //! ```text
 //!   packet ─▶ socket for its queue? ─▶ tag put back ─▶ management? ─▶ filter ─▶ hints ─▶ XSKMAP[queue]
@@ -8,8 +8,8 @@
 //! ```
 //!
 //! The program contains only the steps that its [`Verdicts`], [`tags`](super::tags) and
-//! [`hints`](super::hints) need. It is attached by a link, so the kernel detaches it when the
-//! process ends, however that happens.
+//! [`hints`](super::hints) need. It is attached by a link, so the kernel detaches it whenever and
+//! however the process ends.
 //!
 //! The program is built from instructions (`wirelane_os::bpf`), without a C library or a compiler.
 
@@ -31,13 +31,13 @@ use super::negotiate;
 use super::tags::Tags;
 use crate::error::{Error, Result};
 
-/// Which packets of the selected queues the sockets get; the others go on to the host.
+/// Which packets of the selected queues the sockets receive; the others continue to the host.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Verdicts {
     /// Leave to the host the packets that keep it reachable: ARP, neighbour discovery, SSH, DNS and
     /// DHCP, and packets that may be one of them. See [`management`] for the exact rule.
     pub keep_management: bool,
-    /// Take only what this filter accepts; everything if `None`.
+    /// Take only packets that this filter accepts; `None` takes all.
     pub filter: Option<Arc<filter::Program>>,
 }
 
@@ -48,56 +48,57 @@ pub(super) struct Target<'a> {
     pub interface: &'a str,
     /// Its index in the calling thread's network namespace.
     pub ifindex: u32,
-    /// The most receive queues that it can have.
+    /// The largest possible number of receive queues.
     pub queues: u32,
     /// Where the program runs.
     pub mode: XdpMode,
-    /// The sockets take packets of several buffers (`XDP_USE_SG`). The program then sees the first
-    /// buffer only. Linux 5.18.
+    /// The sockets accept packets of several buffers (`XDP_USE_SG`). The program then sees only the
+    /// first buffer. Linux 5.18.
     pub multi_buffer: bool,
     /// Restores VLAN tags that the driver strips. Not in [`XdpMode::Generic`].
     pub tags: Option<Tags>,
-    /// What to ask the driver for each packet that goes to a socket. Not in [`XdpMode::Generic`].
+    /// Metadata to request from the driver for each packet for a socket. Empty in
+    /// [`XdpMode::Generic`].
     pub hints: Hints,
 }
 
 impl Target<'_> {
-    /// Whether the program asks the driver for anything.
+    /// Whether the program requests metadata from the driver.
     pub(super) fn asks(&self) -> bool {
         self.tags.is_some() || self.hints.any()
     }
 }
 
-/// The program of a port on its interface, until it is dropped.
+/// The program of a port on its interface; detached when dropped.
 #[derive(Debug)]
 pub(super) struct Attachment {
     link: Link,
     sockets: Map,
     interface: String,
     recipe: Recipe,
-    /// The interface, for programs that are bound to it.
+    /// The namespace of the interface, for programs that are bound to it.
     namespace: Option<OwnedFd>,
 }
 
-/// What all programs of a port share.
+/// Properties that all programs of a port have.
 #[derive(Clone, Copy, Debug, Default)]
 struct Recipe {
     multi_buffer: bool,
     tags: Option<Tags>,
     hints: Hints,
-    /// The interface to ask for them, if any.
+    /// The interface that provides the metadata, if any.
     asked: Option<u32>,
     reading: Reading,
 }
 
 impl Attachment {
-    /// Attaches a program that acts on `verdicts`. It has no sockets yet, so every packet goes on
+    /// Attaches a program that applies `verdicts`. It has no sockets yet, so every packet continues
     /// to the host.
     ///
     /// # Errors
-    /// The interface has a program already, which is named and left alone; capabilities are
-    /// missing, which are named; the driver has no such mode; the kernel refuses. [`Error::errno`]
-    /// says which errno.
+    /// The interface has a program already, which is named and not changed; capabilities are
+    /// missing, which are named; the driver does not support the mode; or the kernel refuses. See
+    /// [`Error::errno`].
     pub(super) fn new(target: &Target<'_>, verdicts: &Verdicts) -> Result<Attachment> {
         let sockets = Map::create(MapKind::Xsk, "wl_sockets", 4, target.queues.max(1))
             .map_err(|error| refused(target.interface, error))?;
@@ -112,15 +113,15 @@ impl Attachment {
         Ok(Attachment { link, sockets, interface: target.interface.to_owned(), recipe, namespace })
     }
 
-    /// Sends the packets of a receive queue to `socket`, from the next one on.
+    /// Gives the packets of a receive queue to `socket`, beginning with the next packet.
     ///
     /// # Errors
-    /// It is no AF_XDP socket, or the interface cannot have such a queue.
+    /// `socket` is not an AF_XDP socket, or the interface cannot have such a queue.
     pub(super) fn set_socket(&self, queue: u32, socket: BorrowedFd<'_>) -> Result<()> {
         self.sockets.set_socket(queue, socket).map_err(|error| self.failed(error))
     }
 
-    /// Sends the packets of a receive queue to the host, from the next one on.
+    /// Gives the packets of a receive queue to the host, beginning with the next packet.
     ///
     /// # Errors
     /// The interface cannot have such a queue.
@@ -128,11 +129,11 @@ impl Attachment {
         self.sockets.delete(queue).map_err(|error| self.failed(error))
     }
 
-    /// Acts on other verdicts: each packet meets the old or the new one. After an error the old one
-    /// holds.
+    /// Applies other verdicts: each packet meets the old or the new ones. After an error the old
+    /// ones apply.
     ///
     /// # Errors
-    /// As [`Attachment::new`], and the interface is gone.
+    /// The errors of [`Attachment::new`], or the interface was removed.
     pub(super) fn replace(&self, verdicts: &Verdicts) -> Result<()> {
         let program =
             self.at_home(|| load(&self.interface, &self.sockets, verdicts, self.recipe))?;
@@ -149,25 +150,25 @@ impl Attachment {
         self.recipe.tags.is_some()
     }
 
-    /// What it asks the driver for each packet that goes to a socket.
+    /// The metadata that it requests for each packet for a socket.
     pub(super) fn hints(&self) -> Hints {
         self.recipe.hints
     }
 
-    /// Whether the program is still on the interface: not after [`Attachment::detach`], and not
-    /// when the interface is gone.
+    /// Whether the program is still attached: false after [`Attachment::detach`] and after the
+    /// interface was removed.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The kernel refuses the query.
     pub(super) fn is_attached(&self) -> Result<bool> {
         self.link.is_attached().map_err(|error| self.failed(error))
     }
 
-    /// Detaches the program now; packets on their way to a socket still arrive. A second call does
-    /// nothing, and a removed interface is no error.
+    /// Detaches the program now; packets on their way to a socket still arrive. Further calls do
+    /// nothing, and a removed interface is not an error.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The kernel refuses.
     pub(super) fn detach(&self) -> Result<()> {
         self.link.detach().map_err(|error| self.failed(error))
     }
@@ -179,7 +180,7 @@ impl Attachment {
             Err(_) => false,
         };
         let Some(home) = self.namespace.as_ref().filter(away) else { return what() };
-        // A thread of its own: one that ends cannot be left in the wrong namespace.
+        // A separate thread, so that the calling thread cannot remain in the wrong namespace.
         let run = || netns::set(home).map_err(|error| self.failed(error)).and_then(|()| what());
         std::thread::scope(|scope| scope.spawn(run).join())
             .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
@@ -190,8 +191,8 @@ impl Attachment {
     }
 }
 
-/// Assembles and loads the program that acts on `verdicts`; a kernel that knows no helper for a
-/// part of it (`EINVAL`) gets one that does without.
+/// Assembles and loads the program that applies `verdicts`. If the kernel lacks a helper for a part
+/// (`EINVAL`), loads a program without that helper.
 fn load(interface: &str, sockets: &Map, verdicts: &Verdicts, recipe: Recipe) -> Result<Program> {
     let loaded = load_as(interface, sockets, verdicts, recipe);
     let is_unknown = |error: &Error| error.errno() == Some(Errno::INVAL.raw_os_error());
@@ -210,8 +211,8 @@ fn load_as(interface: &str, sockets: &Map, verdicts: &Verdicts, recipe: Recipe) 
     load.frags = recipe.multi_buffer;
     if let Some(interface) = recipe.asked {
         load.interface = Some(interface);
-        // Functions of the kernel are for programs that say that the GPL allows them
-        // (`add_kfunc_call`); MIT does.
+        // Kernel functions require a program with a GPL-compatible licence (`add_kfunc_call`), such
+        // as MIT.
         load.license = c"Dual MIT/GPL";
     }
     Program::load(&load).map_err(|error| match error.into() {
@@ -235,7 +236,7 @@ fn assemble(
         verdicts.keep_management || verdicts.filter.is_some() || tags.is_some() || hints.any();
     asm.emit(Insn::mov_reg(CONTEXT, Reg::R1));
     if selective {
-        // No need to look at packets of a queue that has no socket.
+        // Packets of a queue without a socket continue to the host at once.
         asm.emit(Insn::load(Size::Word, Reg::R1, CONTEXT, XDP_MD_RX_QUEUE_INDEX));
         asm.emit(Insn::store(Size::Word, Reg::R10, -4, Reg::R1));
         asm.extend(Insn::load_map(Reg::R1, sockets));
@@ -258,7 +259,7 @@ fn assemble(
     if hints.any() {
         hints.hand_on(&mut asm, CONTEXT);
     }
-    // A queue without a socket gives the last argument as the action; Linux 5.3
+    // For a queue without a socket, the last argument is the action; Linux 5.3
     // (bpf_xdp_redirect_map).
     asm.extend(Insn::load_map(Reg::R1, sockets));
     asm.emit(Insn::load(Size::Word, Reg::R2, CONTEXT, XDP_MD_RX_QUEUE_INDEX));
@@ -266,7 +267,7 @@ fn assemble(
     asm.emit(Insn::call(REDIRECT_MAP));
     asm.emit(Insn::exit());
     if selective {
-        // Not otherwise: the verifier refuses what cannot be reached.
+        // Only if it is reachable: the verifier refuses unreachable code.
         asm.place(host);
         if let Some(tags) = tags {
             tags.undo(&mut asm, CONTEXT);
@@ -280,14 +281,14 @@ fn assemble(
     })
 }
 
-/// An error of making the map or loading the program.
+/// The error of a failure to create the map or to load the program.
 fn refused(interface: &str, error: OsError) -> Error {
     if errno(&error) != Some(Errno::PERM) {
         return Error::os(interface, error);
     }
     if privilege::is_in_initial_user_namespace() == Some(false) {
-        // bpf_capable() and bpf_net_capable() ask the initial one, unless a BPF token was handed
-        // in.
+        // bpf_capable() and bpf_net_capable() check the initial namespace, unless a BPF token is
+        // used.
         let cause = "an XDP program needs the system's CAP_BPF and CAP_NET_ADMIN; root in a \
          user namespace (a rootless container, `unshare -U`) has only those of its namespace";
         return Error::failed(interface, cause)
@@ -309,8 +310,8 @@ fn refused(interface: &str, error: OsError) -> Error {
         .caused_by(error)
 }
 
-/// An error of attaching. The kernel does not replace a program that somebody else attached
-/// (`dev_xdp_attach`), so nothing has changed.
+/// The error of a failure to attach. The kernel does not replace a program that another owner
+/// attached (`dev_xdp_attach`), so nothing has changed.
 fn not_attached(target: &Target<'_>, error: OsError) -> Error {
     let Ok(Some(there)) = bpf::attached(target.ifindex) else {
         return Error::os(target.interface, error);
@@ -344,7 +345,7 @@ fn errno(error: &OsError) -> Option<Errno> {
 
 /// Name of the program in listings.
 const NAME: &str = "wirelane";
-/// As [`management`] and [`translate`] want it.
+/// As [`management`] and [`translate`] require.
 const CONTEXT: Reg = Reg::R6;
 /// Of `struct xdp_md`.
 const XDP_MD_RX_QUEUE_INDEX: i16 = 16;

@@ -115,7 +115,7 @@ const ICMP6: u8 = 58;
 const V4: u16 = 0x0800;
 const V6: u16 = 0x86dd;
 
-/// What is left to the host, whatever it is tagged with.
+/// Packets for the host, with any tags.
 fn kept() -> Vec<(String, u16, Vec<u8>)> {
     let mut cases = vec![("ARP".to_owned(), 0x0806, vec![0; 28])];
     let mut add = |name: String, ethertype, packet| cases.push((name, ethertype, packet));
@@ -168,7 +168,7 @@ fn kept() -> Vec<(String, u16, Vec<u8>)> {
     cases
 }
 
-/// What the sockets get, whatever it is tagged with.
+/// Packets for the sockets, with any tags.
 fn taken() -> Vec<(String, u16, Vec<u8>)> {
     let mut cases = vec![
         ("experimental".to_owned(), 0x88b5, vec![0; 46]),
@@ -326,7 +326,7 @@ fn privileged_a_queue_without_a_socket_is_the_hosts() {
     }
 }
 
-/// What would be before the packet, and the packet, when a driver answers with `hints`.
+/// The hints and the packet that the program outputs when a driver provides `hints`.
 fn handed_on(plan: &Verdicts, hints: Hints, frame: &[u8]) -> (u32, Vec<u8>) {
     let sockets = Map::create(MapKind::Xsk, "sockets", 4, 1).unwrap();
     let socket = xdp_socket();
@@ -365,13 +365,13 @@ fn privileged_what_the_driver_answers_lies_before_the_packet() {
         assert_eq!(output[..12], [0; 12]);
         assert_eq!(output[12..16], present.to_ne_bytes(), "{returns:?}");
     }
-    // What goes on to the host has nothing before it.
+    // A packet for the host has no hints before it.
     let hints = Hints::answered([0, 0], time, (hash, l4));
     let ssh = ethernet(&[], V6, &ipv6(TCP, &ports(22, 40_000)));
     assert_eq!(handed_on(&management(), hints, &ssh), (XdpAction::Pass as u32, ssh));
 }
 
-/// The verifier lets programs do less where the loader lacks CAP_PERFMON.
+/// The verifier permits less without CAP_PERFMON.
 #[test]
 fn privileged_the_program_needs_no_more_than_two_capabilities() {
     if !privileged::require() {

@@ -1,4 +1,4 @@
-//! The kernel's side of one queue: a socket, its four rings and what is in flight in them.
+//! The kernel's side of one queue: a socket, its four rings and the chunks in flight.
 #![allow(unsafe_code)]
 
 use std::os::fd::{AsFd, BorrowedFd};
@@ -15,8 +15,8 @@ use crate::pool::{PoolGauge, Region, Tag};
 use crate::port::accounting::FrameCounts;
 use crate::ring::cursor::{Consumer, Producer};
 
-/// A socket with its rings. When neither an end nor the port uses it any more, it is closed, and
-/// chunks of the kernel return to their pools.
+/// A socket with its rings. It is closed when no end and no port uses it any more; the kernel's
+/// chunks then return to their pools.
 pub(super) struct Queue {
     /// `None` while it is being closed.
     socket: Option<XskSocket>,
@@ -26,23 +26,23 @@ pub(super) struct Queue {
     pub(super) rx: Option<MappedRing<Rx>>,
     pub(super) tx: Option<MappedRing<Tx>>,
     pub(super) region: Region,
-    /// What is in the fill ring, with the device, or in the RX ring.
+    /// Chunks in the fill ring, with the device, or in the RX ring.
     pub(super) receiving: Tag,
-    /// What is in the TX ring, with the device, or in the completion ring.
+    /// Chunks in the TX ring, with the device, or in the completion ring.
     pub(super) sending: Tag,
     pub(super) gauge: Arc<Gauge>,
 }
 
-/// The counts of a queue, readable from outside even after its end.
+/// The counts of a queue, readable from other threads even after it was closed.
 #[derive(Default)]
 pub(super) struct Gauge {
-    /// Chunks with the kernel to receive into, or received and not taken.
+    /// Chunks that the kernel has for receiving, or has filled and the receiver has not taken.
     pub(super) receiving: AtomicU32,
-    /// Packets with the kernel to be sent, or sent and not reclaimed.
+    /// Packets that the kernel has for sending, or has sent and the sender has not reclaimed.
     pub(super) sending: AtomicU32,
 }
 
-/// What to open of one queue.
+/// The ends to open of one queue.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Request {
     pub(super) number: u16,
@@ -50,28 +50,28 @@ pub(super) struct Request {
     pub(super) transmit: bool,
 }
 
-/// What the kernel or the device can do to packets to send.
+/// Requests to the kernel or the device for packets to send.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Requests {
-    /// To complete their checksums.
+    /// Complete their checksums.
     pub(super) checksums: bool,
-    /// To say when they left.
+    /// Report when they left.
     pub(super) timestamps: bool,
-    /// To send them at given times.
+    /// Send them at given times.
     pub(super) launches: bool,
 }
 
 impl Requests {
-    /// Whether there is room for metadata before each packet.
+    /// Whether each packet needs room for metadata before it.
     pub(super) fn any(self) -> bool {
         self.checksums || self.timestamps || self.launches
     }
 }
 
 impl Queue {
-    /// Opens a socket and makes its rings, with the UMEM of `owner` or one of its own. It is not
-    /// bound, so nothing is received. With `requests` the UMEM has room for metadata before packets
-    /// to send.
+    /// Opens a socket and sets up its rings. Registers a UMEM if it is the `owner`. The socket is
+    /// not bound, so it receives no packets. With `requests` the UMEM has room for metadata before
+    /// packets to send.
     ///
     /// # Errors
     /// The system refuses.
@@ -97,13 +97,13 @@ impl Queue {
             // only chunks in flight there get into a ring.
             unsafe { socket.register_umem(&umem)? };
         }
-        // A place for every frame, so that it is never the fill ring that is full.
+        // A slot for every frame, so that the fill ring is never full.
         let fill = ring(&socket, shape.frames.max(HOST_FRAMES).next_power_of_two())?;
         let completion = ring(&socket, config.ring)?;
         let rx = request.receive.then(|| ring(&socket, shape.rx_ring)).transpose()?;
         let tx = request.transmit.then(|| ring(&socket, config.ring)).transpose()?;
         if tx.is_some() {
-            // Kernels without it send 32 packets per call, which costs more calls and nothing else.
+            // Without it, kernels send 32 packets per call, which only costs more calls.
             let _ = socket.set_tx_budget(config.tx_budget);
         }
         if let Some(time) = config.busy {
@@ -126,7 +126,7 @@ impl Queue {
         })
     }
 
-    /// The socket; an error while it is being closed.
+    /// The socket. Only `drop` takes it.
     #[inline(always)]
     pub(super) fn socket(&self) -> &XskSocket {
         match &self.socket {
@@ -145,10 +145,10 @@ impl Queue {
         self.socket().as_fd()
     }
 
-    /// The cursor of a ring that we fill.
+    /// The cursor of a ring that user space fills.
     ///
     /// # Safety
-    /// It is the only one of this ring, and goes before the queue.
+    /// It is the only cursor of this ring, and is dropped before the queue.
     pub(super) unsafe fn producer<K: Produced>(ring: &MappedRing<K>) -> Producer {
         let (producer, consumer) = words(ring);
         // SAFETY: the words are valid while the ring is, and the kernel never produces here.
@@ -168,9 +168,9 @@ impl Queue {
 
 impl Drop for Queue {
     fn drop(&mut self) {
-        // First the socket: when it is closed the kernel no longer touches what it had. With zero
-        // copy the device may for a moment (`xp_release_deferred`); a chunk of a queue that is gone
-        // is not used again, and one that was to be sent is only read.
+        // The socket first: after closing, the kernel no longer uses its chunks. In zero copy the
+        // device may use them for a moment (`xp_release_deferred`). This is harmless: chunks of a
+        // closed queue are not used again for receiving, and the device only reads chunks to send.
         drop(self.socket.take());
         // SAFETY: the tags are of this region, and the rings that they name are closed.
         unsafe {
@@ -182,7 +182,7 @@ impl Drop for Queue {
     }
 }
 
-/// Counts the frames of one queue, even after its end.
+/// Counts the frames of one queue, even after it was closed.
 pub(super) struct QueueGauge {
     pub(super) pools: Vec<PoolGauge>,
     pub(super) gauge: Arc<Gauge>,
@@ -213,7 +213,7 @@ impl QueueGauge {
     }
 }
 
-/// Makes a ring of `size` elements and maps it.
+/// Sets up a ring of `size` elements and maps it.
 fn ring<K: RingKind>(socket: &XskSocket, size: u32) -> wirelane_os::Result<MappedRing<K>> {
     socket.set_ring::<K>(size)?;
     socket.map_ring(size)

@@ -21,33 +21,33 @@ use crate::port::rx::{Readiness, Receive};
 use crate::ring::cursor::Consumer;
 use crate::stats::RxCounters;
 
-/// How often to read the socket's error and counters without packets.
+/// Period of reading the socket's error and counters without packets, in nanoseconds.
 const PERIOD: u64 = 50_000_000;
-/// Batches after which to read them under load.
+/// Under load, the counters are read after this many batches.
 const PERIOD_BATCHES: u32 = 4096;
-/// Longest sleep, so that a stop is noticed and the watermark advances.
+/// The longest sleep: a stop must be noticed, and the watermark must advance.
 const LONGEST_SLEEP: Duration = Duration::from_millis(50);
 /// How long to wait for a consumer that holds every chunk.
 const STARVED: Duration = Duration::from_millis(1);
 
-/// What a receiver is made from.
+/// The parts of a receiver.
 pub(super) struct Setup {
     pub(super) fill: FillRing,
-    /// Frames for packets that come in pieces; `None` where none do.
+    /// Frames for packets received in pieces; `None` if packets have one piece.
     pub(super) whole: Option<Pool>,
     pub(super) counters: Arc<RxCounters>,
     pub(super) handle: Arc<Handle>,
     pub(super) snaplen: u32,
     pub(super) busy: bool,
-    /// Busy-polling an empty ring instead of sleeping.
+    /// Busy-poll an empty ring instead of sleeping.
     pub(super) spin: Switch,
-    /// Packets may come from this host with partial checksums, which AF_XDP does not mark.
+    /// Local packets may have partial checksums, which AF_XDP does not mark.
     pub(super) local: bool,
-    /// The program leaves hints before packets.
+    /// The program puts hints before packets.
     pub(super) hints: bool,
 }
 
-/// Hands out what the kernel has received. `PIECES`: packets can have several chunks.
+/// Delivers the packets that the kernel has received. `PIECES`: packets can span several chunks.
 pub(super) struct Receiver<const PIECES: bool> {
     rx: Consumer,
     fill: FillRing,
@@ -62,26 +62,26 @@ pub(super) struct Receiver<const PIECES: bool> {
     watermark: u64,
     batches: u32,
     next_reading: u64,
-    /// Descriptors of chunks that the kernel did not have.
+    /// Number of descriptors for chunks that the kernel did not have.
     strangers: u64,
     failure: Option<Error>,
     ended: bool,
 }
 
-/// Puts packets together.
+/// Assembles packets from pieces.
 struct Assembly {
     pool: Pool,
-    /// The packet whose next piece is awaited.
+    /// The incomplete packet.
     open: Open,
     hints: bool,
-    /// Packets for which there was no frame.
+    /// Packets dropped for lack of a frame.
     lost: u64,
 }
 
 enum Open {
     None,
     Packet(Frame),
-    /// There was no frame for it, or it did not fit; its other pieces are dropped, too.
+    /// No frame was free, or the packet did not fit; its other pieces are dropped, too.
     Lost,
 }
 
@@ -120,8 +120,8 @@ impl<const PIECES: bool> Receiver<PIECES> {
         })
     }
 
-    /// Reads the kernel's counters. An empty fill ring means that we lacked frames. In zero copy
-    /// the kernel counts how often it looked for a chunk, and the device counts lost packets.
+    /// Reads the kernel's counters. An empty fill ring means that frames were lacking. In zero copy
+    /// the kernel counts failed attempts to get a chunk, and the device counts lost packets.
     fn read_statistics(&mut self) -> Result<()> {
         self.batches = 0;
         self.counters.system_calls.add(1);
@@ -135,7 +135,7 @@ impl<const PIECES: bool> Receiver<PIECES> {
         Ok(())
     }
 
-    /// Detects that the interface was removed: nothing new will come.
+    /// Detects that the interface was removed: no more packets can arrive.
     fn check_error(&mut self) {
         self.counters.system_calls.add(1);
         let cause = match self.fill.queue.socket().take_error() {
@@ -151,7 +151,7 @@ impl<const PIECES: bool> Receiver<PIECES> {
         });
     }
 
-    /// Nothing more will come.
+    /// Ends the receiver.
     fn end(&mut self) -> Result<Readiness<'_>> {
         self.ended = true;
         let counted = self.read_statistics();
@@ -178,7 +178,7 @@ impl<const PIECES: bool> Receiver<PIECES> {
     #[cold]
     fn wake(&self) {
         self.counters.system_calls.add(1);
-        // What is wrong with the interface shows in its pending error.
+        // A pending socket error reports problems of the interface.
         let _ = self.fill.queue.socket().wake_rx();
     }
 
@@ -201,7 +201,7 @@ impl<const PIECES: bool> Receive for Receiver<PIECES> {
         let wanted = batch.room().min(PORTION as usize) as u32;
         let n = self.rx.available(wanted);
         if n == 0 {
-            // Chunks may have come back that the kernel is waiting for.
+            // The kernel may be waiting for chunks that were returned.
             self.refill();
             return 0;
         }
@@ -236,7 +236,7 @@ impl<const PIECES: bool> Receive for Receiver<PIECES> {
         self.watermark = now;
         self.batches += 1;
         if self.batches >= PERIOD_BATCHES {
-            // A failure shows in `readiness`.
+            // `readiness` reports a failure.
             let _ = self.read_statistics();
         }
         batch.len() - before
@@ -246,7 +246,7 @@ impl<const PIECES: bool> Receive for Receiver<PIECES> {
         if self.ended {
             return Ok(Readiness::End);
         }
-        // In this order: what came before the stop is in the ring when the stop is seen.
+        // In this order: when the stop is seen, earlier packets are in the ring.
         let time = clock::realtime_ns();
         let stopped = self.handle.stopped();
         self.refill();
@@ -256,7 +256,7 @@ impl<const PIECES: bool> Receive for Receiver<PIECES> {
         if stopped || self.failure.is_some() {
             return self.end();
         }
-        // Frames are stamped when they are taken out.
+        // Frames are timestamped when they are taken from the ring.
         self.watermark = self.watermark.max(time);
         if time >= self.next_reading || self.next_reading > time + 2 * PERIOD {
             self.next_reading = time + PERIOD;
@@ -283,7 +283,7 @@ impl<const PIECES: bool> Receive for Receiver<PIECES> {
 }
 
 impl Assembly {
-    /// The packet, if `piece` completes one.
+    /// The packet, if `piece` completes it.
     #[inline]
     fn add(&mut self, mut piece: Frame, more: bool) -> Option<Frame> {
         let whole = match std::mem::replace(&mut self.open, Open::None) {
@@ -302,7 +302,7 @@ impl Assembly {
         None
     }
 
-    /// A frame for the packet that begins with `piece`, which the driver's hints precede.
+    /// A frame for the packet that begins with `piece`, with the driver's hints that precede it.
     fn begin(&mut self, piece: &mut Frame) -> Option<Frame> {
         let mut whole = self.pool.take_one().filter(|whole| piece.len() <= whole.capacity())?;
         if self.hints
@@ -325,7 +325,7 @@ fn append(whole: &mut Frame, piece: &[u8]) -> bool {
 
 impl<const PIECES: bool> Drop for Receiver<PIECES> {
     fn drop(&mut self) {
-        // Packets that nobody takes any more belong to the host.
+        // Without a receiver, packets belong to the host.
         self.handle.abandon(self.fill.queue.number);
     }
 }

@@ -1,11 +1,11 @@
-//! Puts VLAN tags back into packets that a driver took them out of.
+//! Restores VLAN tags that a driver has stripped from packets.
 //!
-//! A driver that strips tags on receive (`rx-vlan-offload`), and a veth whose peer left the tag
-//! beside the packet, keep it where an AF_XDP socket does not look: the packet would arrive without
-//! its tag. A program that is for one interface only can ask the driver for it
-//! (`bpf_xdp_metadata_rx_vlan_tag`, Linux 6.8). It restores the tag first, so that filters see what
-//! was on the wire, and removes it again from packets that go on to the host, which knows of the
-//! tag.
+//! A driver that strips tags on receive (`rx-vlan-offload`) keeps them outside of the packet, and
+//! so does a veth whose peer did not insert the tag. An AF_XDP socket does not see them there: the
+//! packet would arrive without its tag. A program bound to one interface can request the tag from
+//! the driver (`bpf_xdp_metadata_rx_vlan_tag`, Linux 6.8). It restores the tag first, so that
+//! filters see the packet as on the wire. It removes the tag again from packets for the host, which
+//! has it already.
 //!
 //! ```text
 //!   destination source │ type …       ─▶       destination source │ 8100 tag │ type …
@@ -14,17 +14,17 @@
 
 use wirelane_os::bpf::{Alu, Assembler, Cond, Insn, Label, Reg, Size, btf};
 
-/// The kernel function to ask.
+/// The kernel function that returns the tag.
 const FUNCTION: &str = "bpf_xdp_metadata_rx_vlan_tag";
 
-/// How to ask for the tag of a packet.
+/// How to request the tag of a packet.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Tags {
     function: u32,
 }
 
 impl Tags {
-    /// `None` if this kernel has no way to ask.
+    /// `None` if this kernel has no such function.
     ///
     /// # Errors
     /// The kernel's BTF cannot be read.
@@ -32,8 +32,8 @@ impl Tags {
         Ok(btf::kernel_function(FUNCTION)?.map(|function| Self { function }))
     }
 
-    /// Puts the tag back, if there is one. Ends at the next instruction, or at `host` with the
-    /// packet as it was; loses R0 to R5.
+    /// Restores the tag, if there is one, and continues at the next instruction. On failure jumps
+    /// to `host` with the unchanged packet. Clobbers R0 to R5.
     pub(super) fn restore(self, asm: &mut Assembler, context: Reg, host: Label) {
         let untagged = asm.label();
         asm.emit(Insn::store_imm(Size::Double, Reg::R10, STATE, 0));
@@ -43,13 +43,13 @@ impl Tags {
             asm.emit(Insn::alu64(Alu::Add, register, i32::from(at)));
         }
         asm.emit(Insn::call_kernel(self.function));
-        // -ENODATA: it had none; -EOPNOTSUPP: the driver does not tell.
+        // -ENODATA: it had none; -EOPNOTSUPP: the driver does not support it.
         asm.jump_if(Cond::Ne, Reg::R0, 0, untagged);
         move_front(asm, context, -LENGTH);
         asm.jump_if(Cond::Ne, Reg::R0, 0, host);
         asm.emit(Insn::store_imm(Size::Half, Reg::R10, IS_IN, 1));
         addresses(asm, context, LENGTH as i16, 0, host);
-        // The type comes in the order of the wire, the tag in that of the host.
+        // The type is in network byte order, the tag in host byte order.
         asm.emit(Insn::load(Size::Half, Reg::R3, Reg::R10, PROTOCOL));
         asm.emit(Insn::store(Size::Half, Reg::R1, 12, Reg::R3));
         asm.emit(Insn::load(Size::Half, Reg::R3, Reg::R10, TAG));
@@ -58,7 +58,7 @@ impl Tags {
         asm.place(untagged);
     }
 
-    /// Takes out again what [`Tags::restore`] put in; loses R0 to R5.
+    /// Removes the tag that [`Tags::restore`] inserted; clobbers R0 to R5.
     pub(super) fn undo(self, asm: &mut Assembler, context: Reg) {
         let done = asm.label();
         asm.emit(Insn::load(Size::Half, Reg::R1, Reg::R10, IS_IN));
@@ -69,7 +69,7 @@ impl Tags {
     }
 }
 
-/// Moves the first byte of the packet; R0 is 0 if that could be done.
+/// Moves the start of the packet; R0 is 0 on success.
 fn move_front(asm: &mut Assembler, context: Reg, bytes: i32) {
     asm.emit(Insn::mov_reg(Reg::R1, context));
     asm.emit(Insn::mov(Reg::R2, bytes));
@@ -77,7 +77,7 @@ fn move_front(asm: &mut Assembler, context: Reg, bytes: i32) {
 }
 
 /// Moves the two addresses; R1 is then the first byte. Jumps to `short` if the packet is too short,
-/// which none is.
+/// which never happens.
 fn addresses(asm: &mut Assembler, context: Reg, from: i16, to: i16, short: Label) {
     asm.emit(Insn::load(Size::Word, Reg::R1, context, XDP_MD_DATA));
     asm.emit(Insn::load(Size::Word, Reg::R2, context, XDP_MD_DATA_END));
@@ -101,13 +101,13 @@ fn addresses(asm: &mut Assembler, context: Reg, from: i16, to: i16, short: Label
 const LENGTH: i32 = 4;
 /// Bytes of the two addresses.
 const ADDRESSES: i32 = 12;
-/// In the stack frame, below what filters use: the type of the tag, the tag, and whether it is in
-/// the packet.
+/// In the stack frame, below the slots of filters: the type of the tag, the tag, and whether it is
+/// in the packet.
 const STATE: i16 = -80;
 const PROTOCOL: i16 = STATE;
 const TAG: i16 = STATE + 2;
 const IS_IN: i16 = STATE + 4;
-/// Of `struct xdp_md`.
+/// Offsets in `struct xdp_md`.
 const XDP_MD_DATA: i16 = 0;
 const XDP_MD_DATA_END: i16 = 4;
 /// `BPF_FUNC_xdp_adjust_head`, Linux 4.10.

@@ -32,7 +32,7 @@ use crate::stats::TxCounters;
 
 /// Frames reclaimed at a time.
 const PORTION: u32 = 64;
-/// Without any completion for this long while frames wait, the queue has stalled.
+/// The queue has stalled if frames wait for this long without any completion, in nanoseconds.
 const STALL: u64 = 10_000_000;
 /// Bytes of metadata before a packet.
 const METADATA: usize = size_of::<XskTxMetadata>();
@@ -52,34 +52,34 @@ pub(super) struct Transmitter {
     frames: u32,
     shape: Shape,
     flagged: bool,
-    /// The possible requests for each packet. With any of them, every packet has room for metadata
+    /// The accepted requests for packets. With any of them, every packet has room for metadata
     /// before it.
     requests: Requests,
-    /// Frames leave at their times, on this clock.
+    /// The clock for sending frames at their times.
     launches: Option<LaunchClock>,
-    /// Transmitted frames kept for the program: at most a part of the pool, so that it never runs
-    /// dry.
+    /// Transmitted frames kept for the program: at most a part of the pool, so that the pool never
+    /// runs out.
     sent: Batch,
-    /// Those not taken in time.
+    /// Frames not taken in time.
     missed: u64,
-    /// How far the clock of timestamps is ahead of ours.
+    /// How far the clock of TX timestamps is ahead of the clock of frames, in nanoseconds.
     ahead: u64,
-    /// Monotonic time of the last completion, or since when one is awaited.
+    /// Monotonic time of the start of the wait for a completion; 0 after each completion.
     progress: u64,
     /// Completions of frames that were not being sent.
     strangers: u64,
     counters: Arc<TxCounters>,
     handle: Arc<Handle>,
-    /// After the cursors, which point into it.
+    /// Dropped after the cursors, which point into it.
     queue: Arc<Queue>,
 }
 
-/// How one frame goes out.
+/// How one frame is sent.
 #[derive(Clone, Copy)]
 enum Way {
-    /// In place, in so many pieces.
+    /// In place, in this many pieces.
     Direct(u32),
-    /// By copy, in so many pieces.
+    /// By copy, in this many pieces.
     Copied(u32),
     /// Not at all.
     Refused,
@@ -116,7 +116,7 @@ impl Transmitter {
         // SAFETY: by the contract; the queue is dropped after the cursors.
         let (tx, completion) =
             unsafe { (Queue::producer(ring), Queue::consumer(&queue.completion)) };
-        // A device has a clock of its own.
+        // A device has a separate clock.
         let ahead = if queue.is_zero_copy() { 0 } else { clock::tai_offset_ns() };
         Some(Self {
             tx,
@@ -141,7 +141,7 @@ impl Transmitter {
         })
     }
 
-    /// How `frame` goes out.
+    /// How `frame` is sent.
     #[inline(always)]
     fn way(&self, frame: &Frame) -> Way {
         let len = frame.len();
@@ -152,7 +152,7 @@ impl Transmitter {
             return Way::Refused;
         }
         let Some(at) = self.queue.region.address(frame) else {
-            // Copies begin at the same place in every chunk.
+            // Copies start at the same offset in every chunk.
             return Way::Copied(self.pieces_of(u64::from(TX_HEADROOM), len as u64));
         };
         if self.requests.any() && self.has_no_room(frame, at) {
@@ -161,7 +161,7 @@ impl Transmitter {
         match self.pieces_of(at, len as u64) {
             1 => Way::Direct(1),
             pieces if self.shape.pieces => Way::Direct(pieces),
-            // It lies across chunks as the kernel counts them here.
+            // It crosses a boundary of the kernel's chunks.
             _ => Way::Copied(1),
         }
     }
@@ -174,15 +174,15 @@ impl Transmitter {
         len >= LEAST && (len <= longest || len <= longest + 4 && limits::tags(packet) == 8)
     }
 
-    /// Whether what lies before the packet at `at` is not all of its own, or of another chunk as
-    /// the kernel counts them: it would refuse the packet, whether there is metadata or not
+    /// Whether the bytes before the packet at `at` do not all belong to the packet, or are in
+    /// another chunk of the kernel. The kernel would refuse the packet, even without metadata
     /// (`xp_aligned_validate_desc`).
     fn has_no_room(&self, frame: &Frame, at: u64) -> bool {
         let before = if self.shape.unaligned { at } else { at & (u64::from(self.shape.frame) - 1) };
         frame.before() < METADATA || before < METADATA as u64
     }
 
-    /// How many descriptors `len` bytes at `at` take.
+    /// The number of descriptors for `len` bytes at `at`.
     #[inline(always)]
     fn pieces_of(&self, at: u64, len: u64) -> u32 {
         let frame = u64::from(self.shape.frame);
@@ -190,8 +190,8 @@ impl Transmitter {
         if first == len { 1 } else { 1 + (len - first).div_ceil(frame) as u32 }
     }
 
-    /// Bytes of the first descriptor for `left` bytes at `at`: none crosses a chunk where those are
-    /// aligned, or is longer than one.
+    /// Bytes of the first descriptor for `left` bytes at `at`: it is no longer than a chunk, and
+    /// does not cross an aligned chunk's boundary.
     #[inline(always)]
     fn piece(&self, at: u64, left: u64) -> u64 {
         let frame = u64::from(self.shape.frame);
@@ -199,8 +199,8 @@ impl Transmitter {
         left.min(frame - skip)
     }
 
-    /// Writes the descriptors of `frame`, which is of the region, from the reserved slot `slot` on,
-    /// and lends it to the kernel; returns how many.
+    /// Writes the descriptors of `frame`, which is in the region, beginning with the reserved slot
+    /// `slot`, and lends the frame to the kernel. Returns the number of descriptors.
     #[inline(always)]
     fn put(&self, ring: &MappedRing<xdp::Tx>, mut frame: Frame, slot: u32) -> u32 {
         let region = &self.queue.region;
@@ -226,8 +226,7 @@ impl Transmitter {
         pieces
     }
 
-    /// How many of the first frames of `batch` can be sent now; prepares copies for those that need
-    /// one.
+    /// How many of the first frames of `batch` can be sent now; allocates frames for the copies.
     #[inline]
     fn plan(&mut self, batch: &Batch) -> usize {
         let limit = self.queue.completion.size() - self.descriptors;
@@ -246,8 +245,8 @@ impl Transmitter {
         if copies == 0 { taken } else { self.prepare_copies(batch, taken, copies) }
     }
 
-    /// Takes frames for `copies` copies. If there are fewer, only the first frames of `batch` that
-    /// these suffice for are sent now.
+    /// Allocates `copies` frames for copies. If fewer are free, returns how many of the first
+    /// frames of `batch` they suffice for.
     fn prepare_copies(&mut self, batch: &Batch, taken: usize, copies: usize) -> usize {
         let mut left = self.pool.take(&mut self.copies, copies);
         if left == copies {
@@ -260,7 +259,7 @@ impl Transmitter {
         batch.iter().take(taken).take_while(|frame| fits(frame)).count()
     }
 
-    /// Takes back what has been sent, and counts it.
+    /// Takes back the sent frames, and counts them.
     fn reclaim(&mut self) {
         let (mut packets, mut bytes) = (0, 0);
         loop {
@@ -300,7 +299,7 @@ impl Transmitter {
         self.queue.gauge.sending.store(self.frames, Ordering::Relaxed);
     }
 
-    /// Keeps a frame that has left, with the time.
+    /// Keeps a sent frame, with its time.
     fn keep(&mut self, mut frame: Frame) {
         let left = frame.read_before().map_or(0, |bytes| XskTxMetadata::left_at(&bytes));
         frame.stamp(left.saturating_sub(self.ahead), self.queue.number, Class::Tx);
@@ -340,9 +339,9 @@ impl Transmitter {
             return Ok(());
         };
         match error.raw_os_error().map(Errno::from_raw_os_error) {
-            // More than one call sends; or the device or the completion ring is full.
+            // One call does not send all; or the device or the completion ring is full.
             Some(Errno::AGAIN | Errno::BUSY | Errno::NOBUFS | Errno::INTR) => Ok(()),
-            // The link may come back. What is not sent stays in the ring.
+            // The link may return. Unsent frames remain in the ring.
             Some(Errno::NETDOWN) => {
                 self.counters.hold(Some(&error));
                 Ok(())
@@ -356,7 +355,7 @@ impl Transmitter {
         }
     }
 
-    /// Wakes a kernel that has been silent for too long, even if it does not ask for it.
+    /// Wakes a kernel that has been silent for too long, even if it does not request it.
     fn check_stall(&mut self) -> Result<()> {
         if self.frames == 0 {
             return Ok(());
@@ -374,7 +373,7 @@ impl Transmitter {
     }
 }
 
-/// Writes the requests before `frame`; returns the option of its descriptor.
+/// Writes the requests before `frame`; returns the option for its descriptor.
 #[inline(always)]
 fn request(requests: Requests, launches: Option<&LaunchClock>, frame: &mut Frame) -> u32 {
     let mut metadata = XskTxMetadata::default();
@@ -387,7 +386,7 @@ fn request(requests: Requests, launches: Option<&LaunchClock>, frame: &mut Frame
     if let Some(time) = launches.and_then(|clock| clock.launch(frame.timestamp())) {
         metadata = metadata.launch(time);
     }
-    // There is room: `has_no_room` was asked.
+    // There is room: `has_no_room` was checked.
     if !metadata.is_none() && frame.write_before(&metadata.bytes()) { XDP_TX_METADATA } else { 0 }
 }
 
@@ -488,7 +487,7 @@ impl Transmit for Transmitter {
 
 impl Drop for Transmitter {
     fn drop(&mut self) {
-        // What was not sent goes back to its pools with the queue.
+        // Unsent frames return to their pools with the queue.
         let refused =
             self.queue.socket().statistics().map_or(0, |counted| counted.tx_invalid_descs);
         let number = self.queue.number;
