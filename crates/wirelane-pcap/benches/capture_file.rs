@@ -1,11 +1,10 @@
-//! Reading and writing capture files: ours beside `pcap-file` and `pcap-parser`, and writing to
-//! `/dev/shm` beside `dd`.
+//! Reading and writing capture files, compared with `pcap-file` and `pcap-parser`; writing to
+//! `/dev/shm`, compared with `dd`.
 //!
 //! `cargo bench -p wirelane-pcap --bench capture_file [-- MILLIONS_OF_BYTES]`. Every figure is the
-//! median of seven runs that take turns. It decides three things, which are kept only while the
-//! figures stand:
-//! * whether we need a reader and a writer of our own, beside those crates;
-//! * how large the chunks are that `Output` writes;
+//! median of seven interleaved runs. The figures justify three decisions:
+//! * whether this crate needs a separate reader and writer, instead of those crates;
+//! * how large the chunks of `Output` are;
 //! * whether writing 1500-byte packets reaches 80 % of `dd bs=1M`.
 #![allow(clippy::print_stdout, clippy::unwrap_used)]
 

@@ -1,22 +1,21 @@
-//! Who may read what is written: packets hold what people send each other.
+//! Access rights of capture files: packets contain private communication.
 
 use std::io;
 
 use crate::system::{AsFd, set_access};
 
-/// Permissions of new files, on Unix. Without more, only the owner reads and writes them, whatever the
-/// umask.
+/// Permissions of new files, on Unix. By default, only the owner can read and write them, whatever
+/// the umask.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Access {
-    /// Permissions of a file; without them, 0600, or 0640 if there is a group.
+    /// Permissions of a file. The default is 0600, or 0640 with a group.
     pub mode: Option<u32>,
-    /// The number of the group that files belong to; without it, that of the process.
+    /// The group ID of new files. The default is the group of the process.
     pub group: Option<u32>,
 }
 
 impl Access {
-    /// What a file has until [`Access::apply`] has done its work: nobody else has opened it by
-    /// then.
+    /// Permissions at creation, until [`Access::apply`] widens them.
     pub const OWNER: u32 = 0o600;
 
     /// Permissions of a file.
@@ -25,7 +24,7 @@ impl Access {
         self.mode.unwrap_or(if self.group.is_some() { 0o640 } else { Self::OWNER })
     }
 
-    /// Permissions of a directory of such files: who may read them may list it.
+    /// Permissions of a directory of such files: users that may read the files may list it.
     #[must_use]
     pub fn directory_mode(self) -> u32 {
         let file = self.file_mode();

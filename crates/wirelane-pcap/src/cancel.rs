@@ -6,10 +6,10 @@ use std::time::Duration;
 
 /// Says when to stop, for example a session that a signal ends.
 pub trait CancelSource: Debug + Send + Sync {
-    /// Whether the end was requested: nothing more is read.
+    /// Whether the caller requested the end: reading stops.
     fn is_asked(&self) -> bool;
 
-    /// Whether it is time to stop waiting for a pipe that nobody writes to, or nobody reads.
+    /// Whether to stop waiting for a pipe without a writer or without a reader.
     fn ends_waiting(&self) -> bool;
 
     /// Whether a writer gives up whose reader has taken nothing for this long.

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// What ties a packet to a queue.
+/// The kind of queue that a packet belongs to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Class {

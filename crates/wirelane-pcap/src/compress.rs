@@ -1,17 +1,17 @@
-//! Compresses chunks: each becomes a gzip member, an lz4 frame or a zstd frame of its own.
+//! Compresses chunks: each chunk becomes a separate gzip member, lz4 frame or zstd frame.
 //!
-//! These formats define a file as a sequence of those, so a file that is cut after any chunk - by
-//! SIGKILL or by a full disk - is a complete compressed file of whole blocks. Chunks can also be
-//! compressed by several threads.
+//! These formats define a file as a sequence of frames. A file that is cut after any chunk - by
+//! SIGKILL or by a full disk - is a complete compressed file of whole blocks. Several threads can
+//! compress chunks.
 //!
 //! Programs must accept more than one frame (RFC 8878 section 3.1; RFC 1952 section 2.2; "Frame
-//! Concatenation" in lz4_Frame_format.md). Wireshark 4.0 does so for gzip but not for lz4 and zstd:
-//! it looks for the next frame at the start of its buffer instead of where it is
-//! (`check_for_lz4_compression` and `check_for_zstd_compression` in wiretap/file_wrappers.c,
-//! corrected in later versions), and complains once it has filled its buffer again. One frame with
-//! flushed blocks would please it, but could not be shared by threads, and every file that a crash
-//! cuts would be damaged for every reader. `zstd -dc FILE | wireshark -k -i -` reads such a file
-//! there. This note can go with that version.
+//! Concatenation" in lz4_Frame_format.md). Wireshark 4.0 accepts several gzip members, but only one
+//! lz4 or zstd frame. It looks for the next frame at the start of its buffer instead of at the
+//! current position (`check_for_lz4_compression` and `check_for_zstd_compression` in
+//! wiretap/file_wrappers.c, corrected in later versions), and reports an error after it refills its
+//! buffer. A single frame with flushed blocks would work there, but several threads could not write
+//! it, and a crash would damage the file for every reader. `zstd -dc FILE | wireshark -k -i -`
+//! reads such a file. Delete this note when Wireshark 4.0 is out of use.
 
 use std::io::{self, Write};
 
@@ -86,7 +86,7 @@ fn zlib_level(level: u8) -> u32 {
     u32::from(level.max(2))
 }
 
-/// What the zstd library says about a failure.
+/// The error message of the zstd library for this code.
 pub(crate) fn zstd_error(code: usize) -> io::Error {
     let cause = zstd_safe::get_error_name(code);
     io::Error::new(io::ErrorKind::InvalidData, format!("zstd: {cause}"))

@@ -25,14 +25,14 @@ impl Compression {
     /// All of them.
     pub const ALL: [Self; 3] = [Self::Gzip, Self::Lz4, Self::Zstd];
 
-    /// What the suffix of a path asks for: `.gz`, `.lz4` or `.zst`.
+    /// The compression for the suffix of a path: `.gz`, `.lz4` or `.zst`.
     #[must_use]
     pub fn of_path(path: &Path) -> Option<Self> {
         let suffix = path.extension()?.to_str()?;
         Self::ALL.into_iter().find(|one| one.suffix().strip_prefix('.') == Some(suffix))
     }
 
-    /// Whether the suffix of a path is that of a compressed file which Wirelane does not write.
+    /// Whether a path has the suffix of a compression that Wirelane does not write.
     pub(crate) fn is_foreign(path: &Path) -> bool {
         path.extension().and_then(OsStr::to_str).is_some_and(|suffix| FOREIGN.contains(&suffix))
     }
@@ -78,15 +78,15 @@ impl Compression {
         }
     }
 
-    /// What the first bytes of a file say.
+    /// Recognizes the compression by the first bytes of a file.
     pub(crate) fn of_magic(start: &[u8]) -> Option<Self> {
         match start {
             [0x1f, 0x8b, ..] => Some(Self::Gzip),
             [0x04, 0x22, 0x4d, 0x18, ..] => Some(Self::Lz4),
             [0x28, 0xb5, 0x2f, 0xfd, ..] => Some(Self::Zstd),
             // A skippable frame (RFC 8878 section 3.1.2), with which all files of pzstd begin: it
-            // says how long the frame behind it is. Those of lz4 look the same, but no program
-            // begins a file with one.
+            // states the length of the next frame. Skippable frames of lz4 look the same, but no
+            // program begins a file with one.
             [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => Some(Self::Zstd),
             _ => None,
         }
@@ -126,7 +126,7 @@ impl CompressionOptions {
     /// fastest.
     ///
     /// # Errors
-    /// What is wrong, and what would be right.
+    /// The error, and the valid values.
     pub fn parse(text: &str) -> Result<Option<Self>, String> {
         let mut parts = text.split(',');
         let head = parts.next().unwrap_or_default();
@@ -160,7 +160,7 @@ impl CompressionOptions {
     }
 }
 
-/// Digits alone: no sign, no space.
+/// Parses decimal digits without a sign or spaces.
 fn number(text: &str) -> Option<u8> {
     text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok()).flatten()
 }

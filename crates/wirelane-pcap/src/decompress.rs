@@ -1,7 +1,7 @@
 //! Reads compressed files: any sequence of gzip members, lz4 frames or zstd frames.
 //!
-//! The source may be a pipe that has nothing more for now ([`io::ErrorKind::WouldBlock`]).
-//! Everything that has come can then be had, and reading goes on where it stopped.
+//! The source may be a pipe that is empty for now ([`io::ErrorKind::WouldBlock`]). The reader then
+//! returns all data that has arrived, and later continues where it stopped.
 
 use std::io::{self, BufRead, BufReader, Read};
 
@@ -41,11 +41,11 @@ trait Decode {
     /// Zero bytes may follow a frame.
     const HAS_PADDING: bool;
 
-    /// Decodes what it can of `input` into `output`, neither of which needs to be used up.
+    /// Decodes as much of `input` into `output` as possible. Both may have bytes left.
     fn decode(&mut self, input: &[u8], output: &mut [u8]) -> Decoded;
 }
 
-/// What came of it.
+/// The result of [`Decode::decode`].
 struct Decoded {
     /// Bytes of the input that were taken.
     taken: usize,
@@ -62,7 +62,7 @@ struct Frames<R, D> {
     in_frame: bool,
     /// The decoder may have more to give without more of the source.
     is_full: bool,
-    /// What is wrong behind what was given.
+    /// The error after the bytes that were already decoded.
     failure: Option<io::Error>,
 }
 
@@ -159,9 +159,9 @@ impl Decode for ZstdDecoder {
     }
 }
 
-/// Decodes a sequence of lz4 frames and skippable frames. The decoder of the crate ends after each
-/// frame, and ends in the same way when the source does, wherever that is. What it wants as a whole
-/// (the head of a frame, a block) it asks for again from the start when the source had only a part.
+/// Decodes a sequence of lz4 frames and skippable frames. The decoder of `lz4_flex` ends after each
+/// frame, and ends in the same way at the end of the source, wherever that is. When the source had
+/// only a part of a frame header or of a block, the decoder reads it again from the start.
 struct Lz4Frames<R: Read> {
     decoder: FrameDecoder<Replayed<R>>,
     in_frame: bool,
@@ -193,8 +193,8 @@ impl<R: Read> Lz4Frames<R> {
                 // Not the first byte of a frame to be skipped; the others may still be on their way
                 // through a pipe.
                 _ => {
-                    // The decoder goes on from the head to the first block, and does not come back
-                    // to it.
+                    // The decoder continues from the header to the first block, and never reads the
+                    // header again.
                     let head = head_of_frame(source.have(5)?);
                     source.have(head)?;
                     source.keep_from(head);
@@ -265,8 +265,8 @@ fn head_of_frame(start: &[u8]) -> usize {
 struct Replayed<R> {
     source: R,
     buffer: Vec<u8>,
-    /// From where on they are kept, what is read next, and the end of what has come: places in the
-    /// buffer.
+    /// Positions in the buffer: the first kept byte, the next byte to read, and the end of the
+    /// received bytes.
     kept: usize,
     next: usize,
     end: usize,
@@ -279,17 +279,18 @@ impl<R: Read> Replayed<R> {
         Self { source, buffer: vec![0; CHUNK], kept: 0, next: 0, end: 0, has_ended: false }
     }
 
-    /// Keeps what comes from so many bytes on, which are there: the ones before are done with.
+    /// Keeps the bytes after the next `count`, which are in the buffer, and releases the earlier
+    /// ones.
     fn keep_from(&mut self, count: usize) {
         self.kept = (self.next + count).min(self.end);
     }
 
-    /// What is kept is read next.
+    /// Continues reading at the first kept byte.
     fn rewind(&mut self) {
         self.next = self.kept;
     }
 
-    /// The bytes that are read next: so many at least, or fewer at the end.
+    /// The next `count` bytes or more; fewer at the end of the source.
     fn have(&mut self, count: usize) -> io::Result<&[u8]> {
         while self.end - self.next < count {
             let first = self.kept.min(self.next);
@@ -331,7 +332,7 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::VecDeque;
 
-    /// A pipe with pieces that come one after the other; behind each there is nothing for now.
+    /// A pipe that delivers these pieces one by one, and would block after each of them.
     struct Pieces(VecDeque<Vec<u8>>);
 
     impl Read for Pieces {
@@ -356,7 +357,7 @@ mod tests {
         }
     }
 
-    /// Each chunk in a frame of its own, behind one that may be skipped.
+    /// Puts each chunk into a separate frame, after a skippable frame.
     fn compressed(compression: Compression, chunks: &[Vec<u8>]) -> Vec<Vec<u8>> {
         let mut compressor = Compressor::new(CompressionOptions::fastest(compression)).unwrap();
         let frame = |chunk: &Vec<u8>| {
@@ -388,8 +389,8 @@ mod tests {
         Pieces(cuts.windows(2).map(|pair| bytes[pair[0]..pair[1]].to_vec()).collect())
     }
 
-    /// All that comes, in reads of so many bytes; `pause` is told how many came before each time
-    /// that nothing does.
+    /// Reads everything, `at_once` bytes per read. Calls `pause` with the number of bytes so far
+    /// each time that the source would block.
     fn read(
         compression: Compression,
         source: Pieces,

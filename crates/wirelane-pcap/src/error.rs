@@ -1,4 +1,4 @@
-//! What can go wrong with a capture file, in one line each: the object, the cause, the next step.
+//! Errors of capture files, in one line each: the object, the cause, the next step.
 
 use std::borrow::Cow;
 use std::fmt::{self, Write as _};
@@ -36,7 +36,7 @@ pub enum CaptureError {
     Unrecognized {
         /// Path.
         name: String,
-        /// What its start looks like.
+        /// A description of its first bytes.
         what: String,
     },
     /// The file ends inside a block. Everything before was delivered.
@@ -55,7 +55,7 @@ pub enum CaptureError {
         name: String,
         /// Where the block starts (after decompression).
         offset: u64,
-        /// What is wrong with it.
+        /// The contradiction.
         what: &'static str,
     },
     /// Writing failed.
@@ -67,25 +67,25 @@ pub enum CaptureError {
         /// Cause.
         source: io::Error,
     },
-    /// The reader of our standard output or FIFO went away: a clean end, not a failure.
+    /// The reader of standard output or of a FIFO closed it. This is a clean end.
     BrokenPipe {
         /// Path.
         name: String,
         /// Packets handed to the pipe before.
         packets: u64,
     },
-    /// The file is read meanwhile: writing would destroy it. Nothing was done to it.
+    /// The output is also an input: writing would destroy it. The file is unchanged.
     IsInput {
         /// Path.
         name: String,
     },
-    /// What was asked for cannot be done.
+    /// The format or the system does not support the request.
     Unsupported {
         /// Path.
         name: String,
-        /// What.
+        /// The unsupported request.
         what: &'static str,
-        /// What to do instead.
+        /// The alternative.
         help: &'static str,
     },
 }
@@ -97,7 +97,7 @@ impl CaptureError {
         matches!(self, Self::BrokenPipe { .. })
     }
 
-    /// Whether the source has nothing more just now: nothing is wrong, and reading can go on later.
+    /// Whether the source is only empty for now: reading can continue later.
     #[must_use]
     pub fn is_would_block(&self) -> bool {
         matches!(self, Self::Read { source, .. } if source.kind() == io::ErrorKind::WouldBlock)
@@ -116,7 +116,7 @@ impl CaptureError {
 }
 
 impl CaptureError {
-    /// What errors call the file.
+    /// The name of the file in errors.
     #[must_use]
     pub fn name(&self) -> &str {
         match self {

@@ -1,8 +1,9 @@
-//! Bounds the memory of compression by the memory that is left.
+//! Bounds the memory of compression by the available memory.
 //!
-//! A process that takes more than its cgroup allows is killed without a word. So writers that
-//! compress share half of what is left. First there are fewer threads, which cost only time; then
-//! shorter chunks, each of which is a window: they cost size.
+//! The kernel kills a process that exceeds the memory limit of its cgroup. Writers that compress
+//! therefore share half of the available memory. They first reduce the number of threads, which
+//! costs only time, and then the length of chunks. Each chunk is a compression window, so shorter
+//! chunks make larger files.
 
 use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -34,8 +35,8 @@ pub(crate) struct Fit {
 }
 
 impl CompressionOptions {
-    /// The same with fewer threads, if the memory is short: those that fit into `bytes`, for pieces
-    /// of up to `longest` bytes. `None` if not one does.
+    /// Reduces the number of threads to the number that fits into `bytes`, for pieces of up to
+    /// `longest` bytes. `None` if there is no room for one thread.
     #[must_use]
     pub fn within(self, bytes: usize, longest: usize) -> Option<Self> {
         let fits = |threads: &u8| usize::from(*threads) * self.bytes(longest) <= bytes;

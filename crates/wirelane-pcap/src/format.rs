@@ -22,7 +22,7 @@ const FOREIGN: [&str; 4] = ["snoop", "erf", "blf", "5vw"];
 pub enum FileFormat {
     /// Packets with interfaces, queues and drop counters.
     Pcapng,
-    /// Packets alone, for programs that know nothing else.
+    /// Only packets, for programs that cannot read pcapng.
     Pcap(Resolution),
 }
 
@@ -63,8 +63,8 @@ impl FileFormat {
         Ok(())
     }
 
-    /// Appends an interface after the ones that the headers describe, `first` among them. Classic
-    /// pcap takes it for the one that it has.
+    /// Appends an interface after the interfaces of the headers; `first` is the first of them.
+    /// Classic pcap maps it to its only interface.
     pub(crate) fn source(
         self,
         out: &mut Vec<u8>,
@@ -137,7 +137,7 @@ impl FileFormat {
         }
     }
 
-    /// Most bytes that the statistics of so many interfaces add.
+    /// The largest size of the statistics of `interfaces` interfaces, in bytes.
     pub(crate) fn statistics_len(self, interfaces: usize) -> u64 {
         match self {
             Self::Pcapng => STATISTICS_LEN * interfaces as u64,
@@ -154,7 +154,7 @@ fn plain(path: &Path) -> Cow<'_, Path> {
     }
 }
 
-/// What a format cannot hold, and the alternative.
+/// Contents that a format cannot hold, and the alternative.
 pub(crate) struct Refusal {
     what: &'static str,
     help: &'static str,

@@ -14,9 +14,9 @@ use zstd_safe::{CCtx, CParameter, DCtx, compress_bound};
 use crate::compress::zstd_error;
 use crate::compression::{Compression, CompressionOptions};
 
-/// Starts an lz4 frame as it is written here (lz4_Frame_format.md, version 1.6.3): the magic
-/// number; version 1, independent blocks, no checksums, no content size; blocks of up to 1 MiB; the
-/// checksum of these two bytes.
+/// The header of every lz4 frame written here (lz4_Frame_format.md, version 1.6.3): the magic
+/// number; version 1 and independent blocks, without checksums or content size; blocks of up to 1
+/// MiB; the checksum of these two bytes.
 const LZ4_HEADER: [u8; 7] = [0x04, 0x22, 0x4d, 0x18, 0x60, 0x60, 0x51];
 /// The most bytes of a block before compression.
 const LZ4_BLOCK: usize = 1 << 20;
@@ -25,7 +25,7 @@ const LZ4_PLAIN: u32 = 1 << 31;
 /// The size that ends a frame.
 const LZ4_END: [u8; 4] = [0; 4];
 
-/// Compresses pieces, each into a frame of its own. What it has to remember for that is reused.
+/// Compresses pieces, each into a separate frame. Reuses its working memory.
 pub struct FrameCompressor(Compressor);
 
 enum Compressor {
@@ -70,8 +70,8 @@ impl FrameCompressor {
     /// How many bytes surely have a frame of `room` bytes at most; nearly as many as possible.
     #[must_use]
     pub fn fitting(&self, room: usize) -> usize {
-        // The bound grows by one byte for a byte at least, so it is not more than what is over that
-        // is too much.
+        // Each byte of data adds at least one byte to the bound. So the data is too long by at most
+        // the number of bytes that its bound exceeds the room.
         let mut len = room;
         while len > 0 && self.bound(len) > room {
             len = len.saturating_sub(self.bound(len) - room);

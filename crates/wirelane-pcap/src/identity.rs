@@ -16,8 +16,8 @@ pub struct FileId {
 }
 
 impl FileId {
-    /// That of an open file; `None` for what holds nothing that writing could destroy, such as a
-    /// pipe or a terminal.
+    /// The identity of an open file; `None` for a pipe or a terminal, which hold no data that
+    /// writing could destroy.
     #[must_use]
     pub fn of(file: &File) -> Option<Self> {
         Self::told(&file.metadata().ok()?)

@@ -22,7 +22,7 @@ pub(crate) struct Window<R> {
     cut: bool,
 }
 
-/// What [`Window::need`] found.
+/// The result of [`Window::need`].
 #[derive(PartialEq, Eq)]
 pub(crate) enum Filled {
     /// The bytes are there.
@@ -61,7 +61,8 @@ impl<R: Read> Window<R> {
         self.buffer.get(self.start..self.end).unwrap_or_default()
     }
 
-    /// The first words from the current position, as they are there; 0 where fewer are in memory.
+    /// The first words from the current position, in the byte order of the file; 0 where fewer are
+    /// in memory.
     #[inline]
     pub(crate) fn words<const N: usize>(&self) -> [u32; N] {
         let words = self.bytes().as_chunks::<4>().0.first_chunk::<N>();
@@ -85,8 +86,8 @@ impl<R: Read> Window<R> {
         self.start
     }
 
-    /// Makes sure that `len` bytes from the current position are in memory. Memory grows with what
-    /// was really read, so a length field alone cannot make it allocate.
+    /// Makes sure that `len` bytes from the current position are in memory. Memory grows only with
+    /// the bytes that were read, so a length field alone cannot cause a large allocation.
     #[inline]
     pub(crate) fn need(&mut self, len: usize) -> Result<Filled, CaptureError> {
         if self.end - self.start >= len {
@@ -130,7 +131,8 @@ impl<R: Read> Window<R> {
                 }
                 Err(source) => {
                     let offset = self.offset + (self.end - self.start) as u64;
-                    // What was read stays, so that reading can go on where nothing was there yet.
+                    // The bytes stay in the buffer, so that reading can continue when the source
+                    // has more.
                     self.at_end = source.kind() != io::ErrorKind::WouldBlock;
                     return Err(CaptureError::Read { name: self.name.clone(), offset, source });
                 }

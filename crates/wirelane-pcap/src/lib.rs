@@ -1,20 +1,20 @@
 //! Capture files: pcapng and pcap, read and written, with gzip, lz4 and zstd; rotation; merging by
 //! time.
 //!
-//! Reading order: [`Record`] and [`Source`] say what a packet and its interface are; [`pcapng`] and
-//! [`pcap`] turn them into bytes and back; [`CaptureReader`] opens a file of any kind;
-//! [`CaptureWriter`] writes one file or a rotation of files; [`merge_files`] merges finished files
-//! in order of time; [`pipe`] reads what may be silent for long.
+//! Reading order: [`Record`] and [`Source`] describe a packet and its interface; [`pcapng`] and
+//! [`pcap`] encode and decode them; [`CaptureReader`] opens a file of any kind; [`CaptureWriter`]
+//! writes one file or a rotation of files; [`merge_files`] merges finished files in order of time;
+//! [`pipe`] reads sources that may be silent for a long time.
 //!
-//! Nothing here knows ports and frames, and files are read and written on every system. What is compressed while it is written is compressed by
-//! threads of its own; there are no others. Time is passed in; only waiting for a pipe reads a
-//! clock.
+//! This crate does not depend on ports or frames, and reads and writes files on every system.
+//! Separate threads compress the output; the crate starts no other threads. Time is passed in; only
+//! waiting for a pipe reads a clock.
 //!
 //! # Why not an existing crate
 //!
-//! `pcap-parser` 0.17 (a reader) and `pcap-file` 2.0 (a reader and writer) are well kept, but cost
-//! two to three times as much per small packet, where a capture is short of time: at 100 Gbit/s a
-//! 64-byte packet comes every 6.7 ns. Medians of `benches/capture_file.rs` on one core of an AMD
+//! `pcap-parser` 0.17 (a reader) and `pcap-file` 2.0 (a reader and writer) are well maintained, but
+//! take two to three times as long per small packet. A capture at 100 Gbit/s has little time: a
+//! 64-byte packet arrives every 6.7 ns. Medians of `benches/capture_file.rs` on one core of an AMD
 //! EPYC, in ns per packet of 64 and of 1500 bytes:
 //!
 //! | | here | `pcap-parser` | `pcap-file` |
@@ -22,9 +22,9 @@
 //! | read pcapng | 10.8, 62 | 32.1, 85 | 26.1, 93 |
 //! | write pcapng | 6.3, 18 | - | 12.4, 23 |
 //!
-//! Reading 1500-byte packets is bound by copying them out of the source. The crates would also
-//! leave to us what makes most of the code here: any time resolution, sections, bounds on memory,
-//! and errors that name a place.
+//! Reading 1500-byte packets is bound by copying them out of the source. Those crates also lack the
+//! features that make up most of this code: any time resolution, sections, bounds on memory, and
+//! errors with file offsets.
 
 mod access;
 mod cancel;

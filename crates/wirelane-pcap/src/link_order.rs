@@ -1,11 +1,10 @@
 //! Link headers whose numbers are in the byte order of the machine that captured.
 //!
-//! Only the file that is read says which order that was; a packet in memory does not, and files are
-//! written in the order of this machine. So such a header is converted as soon as it is read.
-//! libpcap does it for the same link types (`swap_pseudo_headers` in pcap-util.c), but leaves the
-//! first two to its filter compiler, which asks the open file for its order
-//! (`gen_loopback_linktype` in gencode.c): there a filter for a file is no filter for anything
-//! else.
+//! Only the file states this order; packets in memory have no such field, and files are written in
+//! the order of this machine. So the reader converts such a header at once. libpcap converts the
+//! same link types (`swap_pseudo_headers` in pcap-util.c), except for the first two. Its filter
+//! compiler handles those: it asks the open file for its order (`gen_loopback_linktype` in
+//! gencode.c), so a filter for one file is not valid for other sources.
 
 const NULL: u16 = 0;
 const ENC: u16 = 109;
@@ -14,8 +13,8 @@ const USB_LINUX: u16 = 189;
 const USB_LINUX_MMAPPED: u16 = 220;
 const NFLOG: u16 = 239;
 
-/// Converts the link header at the start of `packet` from the other byte order to that of this
-/// machine, as far as it was captured.
+/// Converts the captured part of the link header at the start of `packet` from the other byte order
+/// to the order of this machine.
 pub(crate) fn to_native(link_type: u16, packet: &mut [u8]) {
     match link_type {
         // The address family.

@@ -1,6 +1,6 @@
-//! What was in a file and is not in its copy.
+//! Contents of a file that its copy lacks.
 
-/// What a copy lacks of what the files had that it was made of. Everything else was kept.
+/// Contents of the inputs that the output lacks. All other contents were kept.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Losses {
@@ -18,13 +18,11 @@ pub struct Losses {
     pub names: u64,
     /// Blocks with secrets for decryption.
     pub secrets: u64,
-    /// Custom blocks, and those of kinds that only others know.
+    /// Custom blocks, and blocks of types that this crate does not know.
     pub other_blocks: u64,
-    /// Custom blocks and options that say of themselves that they must not be copied into another
-    /// file.
+    /// Custom blocks and options whose type forbids copying them into another file.
     pub private: u64,
-    /// Blocks and options in the byte order of another machine that only who defined them can
-    /// translate.
+    /// Blocks and options in the byte order of another machine whose layout is not known here.
     pub untranslated: u64,
     /// Names and secrets that are not in every file of a rotation, because they take too much
     /// memory.

@@ -22,15 +22,15 @@ use crate::writer::{CaptureWriter, Written};
 /// How long the packets behind a limit are counted.
 const LONGEST_COUNT: Duration = Duration::from_secs(1);
 
-/// What a merge did.
+/// The result of a merge.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct MergeReport {
     /// One entry per input, in their order.
     pub inputs: Vec<MergedInput>,
-    /// What was written.
+    /// Files, packets and bytes written.
     pub written: Written,
-    /// What of the inputs is not in the output.
+    /// Contents of the inputs that the output lacks.
     pub lost: Losses,
     /// Sentences about work with less memory than requested.
     pub shortage: Option<String>,
@@ -39,11 +39,11 @@ pub struct MergeReport {
     pub out_of_order: u64,
     /// The end was requested before the inputs ended.
     pub stopped: bool,
-    /// Why not everything could be written. [`MergeReport::written`] says what is safe.
+    /// Why the output is incomplete. [`MergeReport::written`] counts the packets that are safe.
     pub failure: Option<CaptureError>,
 }
 
-/// How the output is written, and what other threads may ask of a merge that runs.
+/// Options of the output, and the interface through which other threads watch and end a merge.
 #[derive(Clone, Debug, Default)]
 pub struct MergeControl {
     cancel: Cancel,
@@ -54,26 +54,26 @@ pub struct MergeControl {
     packets: Option<u64>,
 }
 
-/// What becomes of a packet of an input.
+/// What to do with a packet of an input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It goes to the output.
+    /// Write it.
     Take,
-    /// It does not.
+    /// Skip it.
     Leave,
-    /// It does not, and nothing that comes after it.
+    /// Skip it and all later packets.
     End,
 }
 
 impl MergeControl {
-    /// `cancel` ends it: the output has what was merged until then.
+    /// `cancel` ends the merge: the output then holds the packets merged so far.
     #[must_use]
     pub fn new(cancel: impl Into<Cancel>) -> Self {
         Self { cancel: cancel.into(), ..Self::default() }
     }
 
-    /// Writes the output like this, whatever its suffix. Its comments come first; what the inputs
-    /// say of themselves comes to it.
+    /// Writes the output with these options, whatever its suffix. The comments of these options
+    /// precede the comments and other options of the inputs.
     #[must_use]
     pub fn options(self, options: WriterOptions) -> Self {
         Self { options: Some(options), ..self }
@@ -116,7 +116,7 @@ pub struct MergedInput {
     pub interfaces: usize,
     /// Packets that are older than the one before them in this input.
     pub out_of_order: u64,
-    /// Packets whose time is not that of the file.
+    /// Packets whose time differs from the time in the file.
     pub odd_times: OddTimes,
     /// Packets that are longer than [`MAX_PACKET`](super::pcapng::MAX_PACKET) and were cut to that.
     pub cut: u64,
@@ -133,10 +133,10 @@ pub struct MergedInput {
 /// statistics are written at the end. Of a damaged input, everything before the damage is merged.
 /// Other threads use `control` to end the merge and read its progress.
 ///
-/// Kept are packets with their time in nanoseconds, their lengths and options; interfaces with
-/// their options and statistics; comments of files; names, secrets and custom blocks. Sections
-/// become one. [`MergeReport::lost`] counts what the format of the output cannot hold, and each
-/// input what of its packets is not as it was.
+/// The output keeps packets with their time in nanoseconds, their lengths and options; interfaces
+/// with their options and statistics; comments of files; names, secrets and custom blocks. Sections
+/// become one. [`MergeReport::lost`] counts contents that the format of the output cannot hold. The
+/// report of each input counts the packets that were changed.
 ///
 /// # Errors
 /// An input cannot be opened, or the output cannot be created or is one of the inputs; `control`
@@ -173,7 +173,7 @@ pub fn merge_selected(
     let sources = sources(&streams, options.format);
     let writer = CaptureWriter::create(output, &sources, options, 0)?;
     if !sources.is_empty() {
-        // The header stands for all of them.
+        // The interface in the header represents all interfaces of the inputs.
         streams.iter_mut().for_each(Stream::share_header);
     }
     let mut merge = Merge { streams, writer, control, out_of_order: 0, unread: Vec::new() };
@@ -192,8 +192,8 @@ pub fn merge_selected(
     Ok(MergeReport { inputs, written, lost, shortage, out_of_order, stopped, failure })
 }
 
-/// What the output begins with if its format has to know all interfaces there: none, or those known
-/// so far.
+/// The interfaces in the header of the output: none for pcapng; for classic pcap, which must
+/// describe its interface there, all interfaces known so far.
 fn sources(streams: &[Stream], format: FileFormat) -> Vec<Source> {
     if format == FileFormat::Pcapng {
         return Vec::new();
@@ -215,7 +215,7 @@ fn sources(streams: &[Stream], format: FileFormat) -> Vec<Source> {
     vec![Source { link_type: LINK_TYPE_ETHERNET, ..Source::default() }]
 }
 
-/// What the output says of itself.
+/// The section header of the output.
 fn section(streams: &[Stream], mut section: Section) -> Section {
     let name = |one: &Stream| {
         one.report.path.file_name().unwrap_or_default().to_string_lossy().into_owned()
@@ -237,7 +237,7 @@ struct Merge<'a> {
 }
 
 impl Merge<'_> {
-    /// Until the inputs end, or somebody asks for it.
+    /// Merges until the inputs end, or until the control requests the end.
     fn run(
         &mut self,
         select: &mut dyn FnMut(&Record<'_>, &Source) -> Verdict,
@@ -304,7 +304,7 @@ struct Stream {
     interfaces: Vec<u32>,
     /// Time of the current packet.
     time: u64,
-    /// It has come to its end, or to the damage.
+    /// The input ended or is damaged.
     has_ended: bool,
     /// How many options its sections had when the output was begun.
     section_options: usize,
@@ -388,14 +388,14 @@ impl Stream {
         self.report.omitted = None;
     }
 
-    /// What of it cannot be given to anyone.
+    /// Contents of this input that the output lacks.
     fn lost(&self) -> Losses {
         let late = section_options(&self.reader) - self.section_options;
         let lost = self.reader.lost();
         Losses { file_options: lost.file_options + late as u64, ..lost }
     }
 
-    /// The interfaces known so far are the one that the output has.
+    /// Maps all interfaces known so far to the only interface of the output.
     fn share_header(&mut self) {
         self.interfaces = vec![0; self.reader.interfaces().len()];
     }
@@ -409,8 +409,7 @@ impl Stream {
         Ok(())
     }
 
-    /// Whether the current packet is taken. One whose interface is not known is none of those that
-    /// are.
+    /// Whether to take the current packet. Packets of unknown interfaces are skipped.
     #[inline]
     fn verdict(&self, select: &mut dyn FnMut(&Record<'_>, &Source) -> Verdict) -> Verdict {
         let record = self.reader.current();

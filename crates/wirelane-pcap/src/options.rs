@@ -22,26 +22,26 @@ pub struct WriterOptions {
     pub compression: Option<CompressionOptions>,
     /// Rotation, if any.
     pub rotation: Rotation,
-    /// Who writes the file.
+    /// Describes the program and the machine that write the file.
     pub section: Section,
     /// Creates a new file: if the name is taken, the file gets a number behind its name, as in
     /// `NAME-1.pcapng`. The files of a rotation are always new.
     pub fresh: bool,
     /// Files that are being read; never overwritten, under any name and at any time.
     pub inputs: Vec<FileId>,
-    /// Who may read what is written.
+    /// Access rights of the files.
     pub access: Access,
     /// Ends waiting for the reader of a pipe.
     pub cancel: Cancel,
     /// How much memory is left, of which compression takes a part.
     pub room: fn() -> Room,
-    /// What is open already, such as the input of a program. The path names nothing but errors
-    /// then, and there is no rotation.
+    /// An open file to write to, such as the input of a program. Then the path is only used in
+    /// errors, and there is no rotation.
     pub open: Option<Arc<File>>,
 }
 
 impl WriterOptions {
-    /// Format and compression by the suffix of the path, no rotation.
+    /// Format and compression by the suffix of the path, without rotation.
     #[must_use]
     pub fn of_path(path: &Path) -> Self {
         let application = concat!("wirelane ", env!("CARGO_PKG_VERSION")).into();

@@ -30,8 +30,8 @@ const DIRECT: usize = 32 * 1024;
 /// Nothing stays unwritten for longer, in nanoseconds, when [`Output::flush_if_older`] is called.
 const MAX_DELAY: u64 = 1_000_000_000;
 
-/// A file whose size is limited has at least so many chunks before compression, unless they would
-/// be too short to be compressed well.
+/// The least number of chunks, before compression, in a file of limited size, unless they would be
+/// too short to be compressed well.
 const CHUNKS_OF_A_FILE: u64 = 16;
 const LEAST_CHUNK: usize = 64 * 1024;
 /// A compressed file ends when less than this part of its limit is left, or less than these bytes.
@@ -43,14 +43,14 @@ const SPARES: u32 = 100_000;
 
 /// One open file, FIFO or standard output of one format.
 ///
-/// Whatever was flushed is readable after SIGKILL. When a write fails half-way, a file is cut back
-/// to its last whole block, and the reader of a pipe has whole blocks, too, unless one is longer
-/// than a page. A limit of the file's size (`RLIMIT_FSIZE`) is an error only for a process that
-/// survives SIGXFSZ, as the command does. Dropping an output flushes it and forgets the error;
+/// Flushed data is readable after SIGKILL. When a write fails half-way, a file is truncated to its
+/// last whole block. The reader of a pipe also receives whole blocks, unless one is longer than a
+/// page. A limit of the file's size (`RLIMIT_FSIZE`) is an error only for a process that survives
+/// SIGXFSZ, as the command does. Dropping an output flushes it and ignores the error;
 /// [`Output::flush`] reports it.
 ///
-/// What is compressed is on its way for a while: full chunks are sent to the threads of a
-/// [`Packer`], and written by later calls, in order. Only what is in the file counts as safe.
+/// Compression is asynchronous: full chunks are sent to the threads of a [`Packer`], and later
+/// calls write the results, in order. Only data in the file counts as safe.
 pub(crate) struct Output {
     name: String,
     /// Where the file is.
@@ -62,7 +62,7 @@ pub(crate) struct Output {
     buffer: Vec<u8>,
     /// A regular file, which can be cut back.
     is_file: bool,
-    /// It has a reader, who may take nothing.
+    /// The output has a reader, which may stop reading.
     is_read: bool,
     cancel: Cancel,
     /// Packets in the buffer, and packets in the file.
@@ -77,8 +77,8 @@ pub(crate) struct Output {
 
 impl Output {
     /// Creates a file, or takes standard output for `-`, and puts the headers of the format into
-    /// its buffer. Waits for a FIFO's reader. `packer` compresses what is written, and is left
-    /// where it is if this fails.
+    /// its buffer. Waits for a FIFO's reader. `packer` compresses the output; it is taken only on
+    /// success.
     ///
     /// # Errors
     /// The file cannot be created, is one of [`WriterOptions::inputs`] (nothing happens to it), or
@@ -99,7 +99,7 @@ impl Output {
         let name = if is_stdout { "standard output".into() } else { path.display().to_string() };
         let chunk = packer.as_ref().map_or(CHUNK, |packer| packed_chunk(packer, options));
         let mut buffer = buffer(chunk);
-        // What cannot be written replaces no file.
+        // Headers that cannot be encoded replace no file.
         let headers = options.format.headers(&mut buffer, &options.section, sources);
         headers.map_err(|refusal| refusal.of(&name))?;
         let opened = match &options.open {
@@ -185,8 +185,7 @@ impl Output {
     /// Adds a packet and writes when a chunk is full.
     ///
     /// # Errors
-    /// Writing failed, or the format has no number for the packet's time; nothing more will be
-    /// written.
+    /// Writing failed, or the packet's time does not fit into the format. All later writes fail.
     #[inline]
     pub(crate) fn packet(
         &mut self,
@@ -253,8 +252,8 @@ impl Output {
         self.format.statistics(&mut self.buffer, statistics);
     }
 
-    /// Writes what has waited for a second or longer, and what came back from being compressed.
-    /// `now` is in nanoseconds of any clock that only goes forward.
+    /// Writes data that has waited for a second or longer, and chunks that were compressed. `now`
+    /// is the time of any monotonic clock, in nanoseconds.
     ///
     /// # Errors
     /// See [`Output::flush`].
@@ -276,7 +275,7 @@ impl Output {
     /// Writes everything given so far.
     ///
     /// # Errors
-    /// Writing failed; nothing more will be written.
+    /// Writing failed. All later writes fail.
     pub(crate) fn flush(&mut self) -> Result<(), CaptureError> {
         self.pass_on()?;
         while self.write_packed(true)? {}
@@ -311,8 +310,8 @@ impl Output {
         }
     }
 
-    /// Sends the buffer to be compressed, and writes what has come back, at least so much that
-    /// there is room.
+    /// Sends the buffer to be compressed, and writes the compressed chunks; waits for some if there
+    /// is no room for another.
     fn pack(&mut self) -> Result<(), CaptureError> {
         while self.packer.as_ref().is_some_and(|packer| !packer.has_room()) {
             self.write_packed(true)?;
@@ -369,8 +368,8 @@ impl Output {
         self.bytes
     }
 
-    /// Most bytes that the file has once everything taken so far is in it, and `added` bytes of
-    /// blocks besides.
+    /// The largest size of the file after all accepted data and `added` more bytes of blocks are
+    /// written.
     #[must_use]
     pub(crate) fn most_bytes(&self, added: u64) -> u64 {
         let buffered = self.buffer.len() as u64 + added;
@@ -380,8 +379,8 @@ impl Output {
         }
     }
 
-    /// Whether the file might exceed `limit` bytes with `added` more bytes of blocks. What is being
-    /// compressed may become shorter: close to the limit, this waits until it is in the file.
+    /// Whether the file might exceed `limit` bytes with `added` more bytes of blocks. Compression
+    /// may shorten pending data: close to the limit, this waits until that data is in the file.
     ///
     /// # Errors
     /// See [`Output::flush`].
@@ -469,8 +468,7 @@ fn packed_chunk(packer: &Packer, options: &WriterOptions) -> usize {
     packer.chunk().min(limit.max(LEAST_CHUNK))
 }
 
-/// Most bytes that so many become, in chunks, if they cannot be compressed: RFC 1951 and the frame
-/// formats of lz4 and zstd add a few bytes to each block of 64 KiB or more, and to each chunk.
+/// The largest compressed size of `bytes` incompressible bytes, in chunks: RFC 1951 and the frame
 fn incompressible(bytes: u64) -> u64 {
     bytes + bytes / 256 + 128
 }
@@ -543,8 +541,8 @@ fn write_all(mut file: &File, mut data: &[u8]) -> Result<(), (usize, io::Error)>
     Ok(())
 }
 
-/// Takes the last bytes from a file, if they are those that were written last: standard output may
-/// be shared.
+/// Truncates the last `bytes` bytes of a file, if the file ends at its position: other programs may
+/// also write to standard output.
 fn cut_back(file: &mut File, bytes: u64) -> io::Result<()> {
     let len = file.metadata()?.len();
     if file.stream_position()? != len {

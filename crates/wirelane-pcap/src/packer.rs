@@ -1,4 +1,4 @@
-//! Compression on threads of its own: chunks go out in order, and come back in the same order.
+//! Compresses on separate threads: chunks are returned in the order in which they were sent.
 //!
 //! ```text
 //!              ┌▶ thread 0: chunks 0, 2, 4 … ─▶┐
@@ -6,8 +6,9 @@
 //!              └▶ thread 1: chunks 1, 3, 5 … ─▶┘
 //! ```
 //!
-//! Chunks are equally long, so taking turns keeps all threads busy, and the order needs no
-//! book-keeping. A few chunks are on their way at most: whoever has more waits for the oldest one.
+//! Chunks have equal length, so round robin keeps all threads busy, and the order needs no
+//! bookkeeping. The number of pending chunks is limited: a caller at the limit waits for the oldest
+//! one.
 //!
 //! A chunk has 1 MiB, or 4 MiB for zstd. Each compressed chunk is a separate frame, so a file that
 //! ends early is readable up to its last whole frame. At most two chunks per thread are in flight.
@@ -31,7 +32,7 @@ use crate::uncompressed::Compressor;
 /// A chunk of whole blocks.
 #[derive(Default)]
 pub(crate) struct Chunk {
-    /// The blocks as they are.
+    /// The uncompressed blocks.
     pub(crate) plain: Vec<u8>,
     /// The blocks, compressed.
     pub(crate) compressed: Vec<u8>,
@@ -43,13 +44,13 @@ pub(crate) struct Chunk {
 /// then is lost.
 pub(crate) struct Packer {
     threads: Vec<Thread>,
-    /// Chunks that went out, and chunks that came back.
+    /// Chunks sent to the threads, and chunks received from them.
     sent: usize,
     received: usize,
-    /// What is on its way: packets, and bytes before compression.
+    /// Pending packets, and their bytes before compression.
     packets: u64,
     bytes: u64,
-    /// Chunks that came back and were done with: their memory is used again.
+    /// Empty chunks whose memory is used again.
     spare: Vec<Chunk>,
     is_abandoned: Arc<AtomicBool>,
     fit: Fit,
@@ -111,7 +112,7 @@ impl Packer {
         self.fit.note.as_deref()
     }
 
-    /// Whether another chunk may go out; otherwise one has to come back first.
+    /// Whether another chunk may be sent; otherwise the caller must receive one first.
     pub(crate) fn has_room(&self) -> bool {
         self.sent - self.received < PER_THREAD * self.threads.len()
     }
@@ -199,7 +200,7 @@ mod tests {
     use super::*;
     use crate::compression::Compression;
 
-    /// Chunks of very different work come back in their order, and never more are out than allowed.
+    /// Chunks that take different times arrive in order, and never more are pending than allowed.
     #[test]
     fn order_holds() {
         for threads in 1..=4 {

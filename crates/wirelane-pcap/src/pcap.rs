@@ -44,8 +44,8 @@ impl Resolution {
 /// 16 bits.
 const HAS_FCS: u32 = 1 << 26;
 
-/// Appends the file header, with what it can hold of `source`: link type, snap length and frame
-/// check sequence.
+/// Appends the file header with the fields of `source` that it can hold: link type, snap length and
+/// frame check sequence.
 pub fn file_header(out: &mut Vec<u8>, resolution: Resolution, source: &Source) {
     let magic = match resolution {
         Resolution::Microseconds => MAGIC_MICROSECONDS,
@@ -140,8 +140,8 @@ impl<R: Read> PcapReader<R> {
         }
     }
 
-    /// The next packet, or `None` at the end. After an error the end is reached, unless it is that
-    /// of a source that would block: of that, nothing is lost, and the next call goes on
+    /// The next packet, or `None` at the end. After an error the reader is at its end. An exception
+    /// is a source that would block: no data is lost, and the next call continues
     /// ([`CaptureError::is_would_block`]).
     ///
     /// # Errors
@@ -182,7 +182,7 @@ impl<R: Read> PcapReader<R> {
         }
     }
 
-    /// The one interface of the file, once the first packet was asked for.
+    /// The only interface of the file, after the first call for a packet.
     pub fn interfaces(&self) -> &[Source] {
         self.source.as_slice()
     }

@@ -19,12 +19,12 @@ use crate::identity::FileId;
 use crate::reader::CaptureReader;
 use crate::system::{self, PAGE, wait_to_read, wait_to_write};
 
-/// What is read.
+/// An opened capture file or pipe.
 pub struct Input {
     /// Reads it.
     pub reader: CaptureReader,
-    /// Becomes readable when there is more, for sources that may be silent; their reader would
-    /// block meanwhile.
+    /// For sources that may be silent: becomes readable when data arrives. Before that, the reader
+    /// would block.
     pub pipe: Option<Arc<File>>,
 }
 
@@ -56,7 +56,7 @@ fn begin(path: &Path, cancel: Cancel) -> Result<Beginning, CaptureError> {
     } else if std::fs::metadata(path).is_ok_and(|file| file.is_file()) {
         return Ok((CaptureReader::open(path)?, waits, None));
     } else {
-        // A FIFO that nobody writes to would not even open.
+        // Opening a FIFO without a writer would block.
         let mut options = OpenOptions::new();
         system::set_nonblocking(options.read(true));
         (path.display().to_string(), options.open(path))
@@ -65,7 +65,7 @@ fn begin(path: &Path, cancel: Cancel) -> Result<Beginning, CaptureError> {
     let file = Arc::new(opened.map_err(failed)?);
     let pipe = Pipe { file: Arc::clone(&file), cancel: cancel.clone(), waits: Arc::clone(&waits) };
     let reader = CaptureReader::from_reader(pipe, &name).map_err(|error| match error {
-        // Not that anything is wrong with it.
+        // The input itself has no error.
         CaptureError::Read { source, .. } if cancel.ends_waiting() => failed(source),
         error => error,
     })?;
@@ -89,7 +89,7 @@ pub fn write(
 ) -> Result<(), (usize, io::Error)> {
     let total = data.len();
     let mut standing_since = None;
-    // What is left of the blocks that are being written.
+    // Bytes left of the blocks that are being written.
     let mut run = 0;
     while !data.is_empty() {
         let fail = |error: io::Error| Err((total - data.len(), error));
@@ -196,7 +196,7 @@ mod tests {
         let (mut bytes, mut rest) = ([0; 8], Vec::new());
         to.write_all(b"bytes").unwrap();
         assert_eq!(pipe.read(&mut bytes).unwrap(), 5);
-        // Nothing more, and nobody waits for it.
+        // The pipe is empty, and reads must not wait.
         waits.store(false, Ordering::Relaxed);
         assert_eq!(pipe.read(&mut bytes).unwrap_err().kind(), io::ErrorKind::WouldBlock);
         to.write_all(b"bytes").unwrap();
@@ -220,7 +220,7 @@ mod tests {
         let to = File::from(std::os::fd::OwnedFd::from(to));
         let halt = Switch::default();
         let data: Vec<u8> = (0..1_000_000_u32).map(|i| (i % 251) as u8).collect();
-        // As long as nobody asks, it waits; for who is in a hurry, not at all.
+        // The writer waits until it is cancelled; a cancelled writer does not wait.
         let written = thread::scope(|scope| {
             let writer =
                 scope.spawn(|| write(&to, &data, &halt, |data, limit| data.len().min(limit)));

@@ -203,7 +203,7 @@ impl CaptureReader {
         }
     }
 
-    /// What of the file so far is not given to who copies it.
+    /// Contents of the file so far that a copy cannot receive.
     #[must_use]
     pub fn lost(&self) -> Losses {
         match &self.decoder {
@@ -241,7 +241,7 @@ impl CaptureReader {
         }
     }
 
-    /// Who wrote the file (pcapng only).
+    /// The section header of the file (pcapng only).
     #[must_use]
     pub fn section(&self) -> Option<&Section> {
         match &self.decoder {
@@ -250,7 +250,7 @@ impl CaptureReader {
         }
     }
 
-    /// How many packets so far had a time that could not be kept as it is.
+    /// Counts the packets so far whose time was changed.
     #[must_use]
     pub fn odd_times(&self) -> OddTimes {
         match &self.decoder {
@@ -275,7 +275,7 @@ impl CaptureReader {
         self.compression
     }
 
-    /// What errors call the file.
+    /// The name of the file in errors.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name

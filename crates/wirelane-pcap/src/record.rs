@@ -1,5 +1,4 @@
-//! What a capture file holds: packets, the interfaces they came from, and the counters of those
-//! interfaces.
+//! The contents of a capture file: packets, their interfaces, and the counters of those interfaces.
 
 use crate::class::Class;
 
@@ -25,13 +24,13 @@ pub struct Record<'a> {
 /// Packets of a file whose time a [`Record`] cannot hold. Each gets the nearest time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OddTimes {
-    /// From before 1970: they come with the first nanosecond of 1970, 0.
+    /// From before 1970: their time becomes the first nanosecond of 1970, 0.
     pub early: u64,
-    /// From after the 21st of July 2554: they come with the last nanosecond of 64 bits.
+    /// From after the 21st of July 2554: their time becomes the last nanosecond of 64 bits.
     pub late: u64,
     /// Finer than a nanosecond: the rest is cut off.
     pub finer: u64,
-    /// Without any time (simple packet blocks): they come with 0.
+    /// Without any time (simple packet blocks): their time becomes 0.
     pub missing: u64,
 }
 
@@ -160,7 +159,7 @@ impl Source {
         *self != plain
     }
 
-    /// Takes an `if_description` back apart; text in another form is kept as it is.
+    /// Parses an `if_description`, and keeps text of any other form unchanged.
     pub(crate) fn set_description(&mut self, text: String) {
         match parse_description(&text) {
             Some((class, queue)) => (self.class, self.queue) = (Some(class), queue),
@@ -210,7 +209,8 @@ pub struct Statistics {
     pub delivered: Option<u64>,
 }
 
-/// Who wrote a file (section header block). Empty strings are left out.
+/// The program and the machine that wrote a file (section header block). Empty strings are left
+/// out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Section {
     /// `shb_hardware`.

@@ -7,12 +7,12 @@ use std::fmt;
 pub struct Room {
     /// Bytes.
     pub bytes: u64,
-    /// What limits them, for messages: `the machine's memory`.
+    /// The limit, for messages: `the machine's memory`.
     pub limit: String,
 }
 
 impl Room {
-    /// As much as is asked for.
+    /// Unlimited memory.
     #[must_use]
     pub fn unlimited() -> Self {
         Self { bytes: u64::MAX, limit: "nothing".to_owned() }

@@ -1,4 +1,4 @@
-//! Rotation: when a new file begins, and what it is called.
+//! Rotation: when a new file begins, and its name.
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
@@ -26,9 +26,9 @@ use crate::record::Source;
 ///   for it, or when the previous one held a packet and its time is over.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rotation {
-    /// Most bytes per file, on disk; a file is never larger, unless its first packet alone is. As
-    /// tcpdump `-C` and dumpcap `-b filesize`, which both let the last packet exceed it. How large
-    /// packets are after compression shows only afterwards, so a compressed file ends when less
+    /// Most bytes per file, on disk. A file is never larger, unless its first packet alone is.
+    /// tcpdump `-C` and dumpcap `-b filesize` both let the last packet exceed the limit. The
+    /// compressed size of a packet is not known in advance, so a compressed file ends when less
     /// than 1/32 of the limit (at least 4 KiB) is left.
     pub max_bytes: Option<u64>,
     /// Nanoseconds of packet time per file, counted from the start of the capture in whole steps:
@@ -72,13 +72,13 @@ pub fn parse_size(text: &str) -> Option<u64> {
     digits.parse::<u64>().ok()?.checked_mul(1 << shift)
 }
 
-/// The file of one queue when each has its own: `NAME.rx0.pcapng`, `NAME.tx3.pcapng`,
-/// `NAME.other.pcapng` for `NAME.pcapng`, and `NAME.queue1.pcapng` if nothing but a number is
-/// known. With the `port` that it is of: `NAME.eth0.rx0.pcapng`.
+/// The file of one queue when each queue has a separate file: `NAME.rx0.pcapng`, `NAME.tx3.pcapng`,
+/// `NAME.other.pcapng` for `NAME.pcapng`, and `NAME.queue1.pcapng` if only the queue number is
+/// known. With the `port` of the queue: `NAME.eth0.rx0.pcapng`.
 #[must_use]
 pub fn split_name(path: &Path, port: Option<&str>, source: &Source) -> PathBuf {
     let queue = source.queue.map(|queue| queue.to_string()).unwrap_or_default();
-    // Whatever a file says that its interfaces are called.
+    // The name of an interface in a file may contain any character.
     let plain = |c: char| if c.is_alphanumeric() || "-_.:#@".contains(c) { c } else { '-' };
     let port = port.filter(|port| !port.is_empty());
     let port: String = port.map_or_else(String::new, |port| format!(".{port}"));

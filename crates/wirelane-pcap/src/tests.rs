@@ -144,7 +144,7 @@ fn read_pcap(bytes: &[u8]) -> (Vec<Owned>, Option<CaptureError>) {
     drain(|| reader.next_record().map(|record| record.map(|record| Owned::of(&record))))
 }
 
-/// A frame of its own, at the fastest level.
+/// Compresses bytes into one frame, at the fastest level.
 fn compressed(compression: Compression, bytes: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
     let mut compressor = Compressor::new(CompressionOptions::fastest(compression)).unwrap();
@@ -172,8 +172,8 @@ fn write_with(path: &Path, records: &[Owned], options: WriterOptions) -> Written
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
-    /// Whatever is in a chunk, compressing and decompressing it is the identity, and so are two in
-    /// a row.
+    /// Compressing and decompressing any chunk is the identity, and so is the same for two chunks
+    /// in sequence.
     #[test]
     fn chunks_come_back(
         first in proptest::collection::vec(any::<u8>(), 0..3000),

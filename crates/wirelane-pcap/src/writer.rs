@@ -15,7 +15,7 @@ use crate::pcapng::{self, Annex, AnnexKind};
 use crate::record::{Record, Source, Statistics};
 use crate::rotate::Names;
 
-/// What was written in all.
+/// Totals of a writer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Written {
     /// Files begun.
@@ -41,11 +41,11 @@ pub struct CaptureWriter {
     statistics: Vec<Statistics>,
     /// Names and secrets, which every file begins with.
     keepsakes: Keepsakes,
-    /// What the format cannot hold.
+    /// Contents that the format cannot hold.
     lost: Losses,
     /// A sentence about compression that differs from the request.
     shortage: Option<String>,
-    /// What the files before the current one hold.
+    /// Totals of the files before the current one.
     closed: Written,
     /// Where the time grid starts, and where its next step is, if it has one before the end of
     /// time.
@@ -146,16 +146,16 @@ impl CaptureWriter {
     /// Adds a packet, after beginning a new file if one is due.
     ///
     /// # Errors
-    /// Writing failed, or the next file cannot be created; nothing more will be written.
+    /// Writing failed, or the next file cannot be created. All later writes fail.
     #[inline]
     pub fn write(&mut self, record: &Record<'_>) -> Result<(), CaptureError> {
         self.write_with(record, &[])
     }
 
-    /// As [`CaptureWriter::write`], with options of the packet in their coding and the byte order
-    /// of this machine, as [`CaptureReader::options`](super::CaptureReader::options) gives them. If
-    /// they have flags, these count, and not the direction of the record. [`CaptureWriter::lost`]
-    /// counts those that the format cannot hold.
+    /// As [`CaptureWriter::write`], with encoded options of the packet in the byte order of this
+    /// machine, such as [`CaptureReader::options`](super::CaptureReader::options) returns. Flags in
+    /// the options override the direction of the record. [`CaptureWriter::lost`] counts the options
+    /// that the format cannot hold.
     ///
     /// # Errors
     /// See [`CaptureWriter::write`].
@@ -179,10 +179,10 @@ impl CaptureWriter {
 
     /// Adds a block beside packets. Names and secrets are written once per file: if a file has
     /// them, they are not repeated, and every later file of a rotation begins with them.
-    /// [`CaptureWriter::lost`] counts what the format cannot hold.
+    /// [`CaptureWriter::lost`] counts the blocks that the format cannot hold.
     ///
     /// # Errors
-    /// Writing failed; nothing more will be written.
+    /// Writing failed. All later writes fail.
     pub fn write_annex(&mut self, annex: Annex<'_>) -> Result<(), CaptureError> {
         let kind = annex.kind();
         if self.options.format != FileFormat::Pcapng {
@@ -199,7 +199,7 @@ impl CaptureWriter {
         self.output.annex(annex)
     }
 
-    /// What was given and is not in the output, because its format has no place for it.
+    /// Contents that are not in the output, because its format cannot hold them.
     #[must_use]
     pub fn lost(&self) -> Losses {
         self.lost
@@ -222,8 +222,8 @@ impl CaptureWriter {
         })
     }
 
-    /// Whether [`CaptureWriter::write_blocks`] may be used: the file holds the blocks as they are,
-    /// and nothing has to be decided between two of them.
+    /// Whether [`CaptureWriter::write_blocks`] may be used: the file holds the blocks unchanged,
+    /// and the writer makes no decision between two blocks.
     #[must_use]
     pub fn takes_blocks(&self) -> bool {
         self.options.format == FileFormat::Pcapng && self.names.is_none()
@@ -233,7 +233,7 @@ impl CaptureWriter {
     /// byte order. Only if [`CaptureWriter::takes_blocks`].
     ///
     /// # Errors
-    /// Writing failed; nothing more will be written.
+    /// Writing failed. All later writes fail.
     pub fn write_blocks(&mut self, blocks: &[u8], packets: u64) -> Result<(), CaptureError> {
         self.output.blocks(blocks, packets)
     }
@@ -275,11 +275,11 @@ impl CaptureWriter {
         self.names.is_some()
     }
 
-    /// Writes what has waited for a second. `now` is in nanoseconds of any clock that only goes
-    /// forward; call it a few times per second.
+    /// Writes data that has waited for a second. `now` is the time of any monotonic clock, in
+    /// nanoseconds; call this a few times per second.
     ///
     /// # Errors
-    /// Writing failed; nothing more will be written.
+    /// Writing failed. All later writes fail.
     pub fn flush_if_older(&mut self, now: u64) -> Result<(), CaptureError> {
         self.output.flush_if_older(now)
     }
@@ -287,7 +287,7 @@ impl CaptureWriter {
     /// Writes everything given so far.
     ///
     /// # Errors
-    /// Writing failed; nothing more will be written.
+    /// Writing failed. All later writes fail.
     pub fn flush(&mut self) -> Result<(), CaptureError> {
         self.output.flush()
     }
@@ -315,7 +315,7 @@ impl CaptureWriter {
         self.output.path()
     }
 
-    /// What is safely written so far.
+    /// Totals that are safely written so far.
     #[must_use]
     pub fn written(&self) -> Written {
         Written {
@@ -334,8 +334,8 @@ impl CaptureWriter {
         Ok(self.written())
     }
 
-    /// As [`CaptureWriter::finish`], for who wants to know what is safe even if it fails: ask
-    /// [`CaptureWriter::written`] then. Nothing may be written afterwards.
+    /// As [`CaptureWriter::finish`], but keeps the writer, so that [`CaptureWriter::written`]
+    /// reports the safe totals even after an error. The caller must not write after this.
     ///
     /// # Errors
     /// As [`CaptureWriter::finish`].
@@ -366,7 +366,7 @@ impl CaptureWriter {
         self.options.format.statistics_len(self.sources.len())
     }
 
-    /// Begins a new file for what comes at `time`.
+    /// Begins a new file for packets from `time` on.
     #[cold]
     fn rotate_for(&mut self, time: u64) -> Result<(), CaptureError> {
         let mut begins = time;

@@ -1,4 +1,5 @@
-//! Blocks beside packets, interfaces and counters: names, secrets, and what others define.
+//! Blocks beside packets, interfaces and counters: names, secrets, and blocks that other programs
+//! define.
 
 use super::blocks::*;
 use super::options::{Of, copy, first};
@@ -6,16 +7,16 @@ use crate::losses::Losses;
 
 /// A block that is no packet and describes no interface: it is copied as a whole.
 ///
-/// Its bytes are those of one whole block in the byte order of this machine.
+/// Holds one whole block in the byte order of this machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Annex<'a>(&'a [u8]);
 
-/// What an [`Annex`] holds.
+/// The contents of an [`Annex`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AnnexKind {
     /// Names of addresses (name resolution block).
     Names,
-    /// Secrets for decryption, such as those of TLS sessions (decryption secrets block).
+    /// Secrets for decryption, such as TLS session keys (decryption secrets block).
     Secrets,
     /// Anything else: custom blocks, journal entries, and blocks that are not known here.
     Other,
@@ -50,7 +51,7 @@ impl<'a> Annex<'a> {
         self.0
     }
 
-    /// What it holds.
+    /// The contents of this block.
     #[must_use]
     pub fn kind(&self) -> AnnexKind {
         match self.block_type() {
@@ -81,9 +82,9 @@ pub(super) fn is_private(kind: u32) -> bool {
     kind == CUSTOM_PRIVATE
 }
 
-/// Writes a block of the other byte order to `out` in that of this machine; false if that takes
-/// knowledge that only who defined the block has, or if the block is broken. What is left out of it
-/// is counted.
+/// Writes a block of the other byte order to `out` in the byte order of this machine; false if the
+/// layout of the block is not known here, or if the block is broken. `lost` counts the parts that
+/// were left out.
 pub(super) fn translate(kind: u32, block: &[u8], out: &mut Vec<u8>, lost: &mut Losses) -> bool {
     out.clear();
     let Some(body) = block.get(8..).and_then(|rest| rest.split_last_chunk::<4>()) else {

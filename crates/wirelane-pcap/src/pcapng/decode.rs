@@ -54,7 +54,7 @@ enum Place {
     Translated,
 }
 
-/// What a step came to.
+/// The result of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// A packet.
@@ -77,7 +77,7 @@ struct Current {
     options: Place,
 }
 
-/// What one block was.
+/// The kind of one block.
 enum Block {
     Packet,
     Annex,
@@ -108,8 +108,8 @@ impl<R: Read> PcapngReader<R> {
         }
     }
 
-    /// The next packet, or `None` at the end. After an error the end is reached, unless it is that
-    /// of a source that would block: of that, nothing is lost, and the next call goes on
+    /// The next packet, or `None` at the end. After an error the reader is at its end. An exception
+    /// is a source that would block: no data is lost, and the next call continues
     /// ([`CaptureError::is_would_block`]).
     ///
     /// # Errors
@@ -188,9 +188,9 @@ impl<R: Read> PcapngReader<R> {
         }
     }
 
-    /// The options of the packet that [`PcapngReader::advance`] moved to, whole and in the byte
-    /// order of this machine, without the one that ends them; empty if there are none.
-    /// [`options`](super::options) takes them apart.
+    /// The whole options of the packet that [`PcapngReader::advance`] moved to, in the byte order
+    /// of this machine, without the end-of-options option; empty if there are none.
+    /// [`options`](super::options) parses them.
     #[inline]
     pub fn options(&self) -> &[u8] {
         match self.current.options {
@@ -212,7 +212,7 @@ impl<R: Read> PcapngReader<R> {
         Annex::new(self.at(self.annex))
     }
 
-    /// What of the file cannot be given to who copies it.
+    /// Contents of the file that a copy cannot receive.
     pub fn lost(&self) -> Losses {
         self.lost
     }
@@ -235,12 +235,12 @@ impl<R: Read> PcapngReader<R> {
         self.statistics.iter().flatten()
     }
 
-    /// Who wrote the first section, with the comments and other options of all so far.
+    /// The header of the first section, with the comments and other options of all sections so far.
     pub fn section(&self) -> Option<&Section> {
         self.section.as_ref()
     }
 
-    /// How many packets so far had a time in the file that is not theirs here.
+    /// Counts the packets so far whose time was changed.
     pub fn odd_times(&self) -> OddTimes {
         self.odd_times
     }

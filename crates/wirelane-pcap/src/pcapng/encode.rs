@@ -32,7 +32,7 @@ pub fn interface(out: &mut Vec<u8>, source: &Source) {
     }
     put_option(out, IF_TSRESOL, &[9]);
     if let Some(filter) = &source.filter {
-        // The first byte says what follows: 0 is a filter expression as text.
+        // The first byte states the kind of filter: 0 is a filter expression as text.
         let mut value = vec![0];
         value.extend_from_slice(filter.as_bytes());
         put_option(out, IF_FILTER, &value);
@@ -266,7 +266,7 @@ fn timestamp(value: u64) -> [u8; 8] {
     [a, b, c, d, e, f, g, h]
 }
 
-/// Appends options that are in their coding, as far as they are whole.
+/// Appends the whole options in `options`, without any that does not fit.
 fn put_options(out: &mut Vec<u8>, options: &[u8]) {
     out.extend_from_slice(options.get(..survey(options).len).unwrap_or_default());
 }

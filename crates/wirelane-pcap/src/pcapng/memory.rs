@@ -6,11 +6,11 @@ use super::counters;
 use super::options::options;
 use crate::record::{Direction, Record, Statistics};
 
-/// Walks over whole blocks in memory: packets, statistics, and what others there are.
+/// Iterates over whole blocks in memory: packets, statistics, and blocks of other types.
 ///
-/// The blocks have the byte order of this machine and their interfaces count nanoseconds, as all
-/// that this crate writes. Anything else is for [`PcapngReader`](super::PcapngReader). Whatever the
-/// bytes are, the walk ends, and no block reaches over their end.
+/// The blocks must have the byte order of this machine, and their interfaces must count
+/// nanoseconds, as in all output of this crate. [`PcapngReader`](super::PcapngReader) reads other
+/// blocks. For any input, the iterator ends, and each block is inside the input.
 ///
 /// ```
 /// use wirelane_pcap::pcapng::{self, Content};
@@ -45,11 +45,11 @@ pub struct Block<'a> {
     pub offset: usize,
     /// All of its bytes.
     pub bytes: &'a [u8],
-    /// What is in it.
+    /// Its contents.
     pub content: Content<'a>,
 }
 
-/// What is in a block.
+/// The contents of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Content<'a> {
     /// A packet (enhanced packet block).
@@ -70,7 +70,7 @@ pub enum Content<'a> {
 pub struct BadBlock {
     /// Where it starts, in bytes.
     pub offset: usize,
-    /// What is wrong with it.
+    /// The contradiction.
     pub what: &'static str,
 }
 

@@ -1,5 +1,4 @@
-//! Options: what a block says beside its fixed part, and how those of the other byte order become
-//! ours.
+//! Options, the variable part of a block, and their conversion from the other byte order.
 
 use super::blocks::*;
 use crate::losses::Losses;
@@ -22,17 +21,16 @@ impl Section {
         comments.filter_map(|(_, text)| std::str::from_utf8(text).ok())
     }
 
-    /// Adds a comment, of 65,535 bytes at most; empty ones and those that are there already are
-    /// left out.
+    /// Adds a comment of at most 65,535 bytes. Ignores empty comments and duplicates.
     pub fn add_comment(&mut self, text: &str) {
         if !text.is_empty() && !self.comments().any(|comment| comment == text) {
             put_option(&mut self.options, OPT_COMMENT, text.as_bytes());
         }
     }
 
-    /// Adds what the files `inputs`, each with its name, say of themselves, for a file that has
-    /// their packets: comments, the machine if it is the same for all and not known yet, and who
-    /// captured.
+    /// Adds the section headers of the files `inputs`, each with its name, for a file with their
+    /// packets: comments, the machine if it is the same for all and not known yet, and the
+    /// capturing programs.
     pub fn inherit(&mut self, inputs: &[(String, &Self)]) {
         let Some(((_, first), others)) = inputs.split_first() else { return };
         let same =
@@ -86,10 +84,10 @@ pub(crate) fn count_options(bytes: &[u8]) -> (u64, u64) {
     (comments, options(bytes).count() as u64 - comments)
 }
 
-/// What a run of options in the byte order of this machine holds.
+/// Summary of a sequence of options in the byte order of this machine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Survey {
-    /// Bytes of the options that are whole, without the one that ends them.
+    /// Bytes of the whole options, without the end-of-options option.
     pub(super) len: usize,
     /// The flags of a packet.
     pub(super) flags: Option<u32>,
@@ -125,8 +123,8 @@ pub(super) enum Of {
     Text,
 }
 
-/// Appends the options in `bytes` that `takes` accepts to `out`, in the byte order of this machine
-/// and without the one that ends them. Counts what must not or cannot be copied.
+/// Appends the options in `bytes` that `takes` accepts to `out`, in the byte order of this machine,
+/// without the end-of-options option. Counts options that must not or cannot be copied.
 pub(super) fn copy(
     of: Of,
     is_swapped: bool,
@@ -168,7 +166,7 @@ pub(super) fn put_option(out: &mut Vec<u8>, code: u16, value: &[u8]) {
     out.resize(out.len() + (value.len().wrapping_neg() & 3), 0);
 }
 
-/// Code and value of the option that `bytes` begin with, and what follows it.
+/// Code and value of the first option in `bytes`, and the bytes after it.
 #[inline]
 pub(super) fn first(bytes: &[u8], number: impl Fn([u8; 2]) -> u16) -> Option<(u16, &[u8], &[u8])> {
     let (&[a, b, c, d], rest) = bytes.split_first_chunk::<4>()?;
@@ -190,7 +188,7 @@ fn turn(of: Of, code: u16, value: &mut [u8]) {
         (Of::Packet, EPB_FLAGS | EPB_QUEUE) => (0, &[4]),
         (Of::Packet, EPB_DROPCOUNT | EPB_PACKETID) => (0, &[8]),
         (Of::Packet, EPB_PROCESS) => (0, &[4, 4]),
-        // What the kernel's eBPF programs returned, as 64 bits; other verdicts are bytes.
+        // The 64-bit result of an eBPF program (TC or XDP); other verdicts are bytes.
         (Of::Packet, EPB_VERDICT) if matches!(value.first(), Some(1 | 2)) => (1, &[8]),
         (Of::Interface, IF_TZONE) => (0, &[4]),
         (Of::Interface, IF_SPEED | IF_TXSPEED | IF_RXSPEED) => (0, &[8]),

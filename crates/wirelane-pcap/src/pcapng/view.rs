@@ -16,7 +16,7 @@ pub(super) struct View<'a> {
 }
 
 impl<'a> View<'a> {
-    /// Who wrote the section. Its other options are kept while `room` bytes hold them.
+    /// Parses the section header. Keeps its other options while `room` bytes hold them.
     pub(super) fn section(
         self,
         room: &mut usize,
@@ -79,7 +79,7 @@ impl<'a> View<'a> {
         source.options = self.others(Of::Interface, body, room, lost, |code, value| match code {
             IF_FILTER => expression(value).is_none(),
             IF_SPEED => value.len() < 8,
-            // Times are those of the copy.
+            // The copy has different time resolution and offset.
             IF_NAME | IF_DESCRIPTION | IF_TSRESOL | IF_OS | IF_TSOFFSET | IF_FCSLEN
             | IF_HARDWARE => false,
             _ => true,
@@ -135,7 +135,7 @@ impl<'a> View<'a> {
         })
     }
 
-    /// What lies between byte `start` and the trailer.
+    /// The bytes between byte `start` and the trailer.
     fn body(self, start: usize) -> &'a [u8] {
         self.bytes.get(start..self.bytes.len().saturating_sub(4)).unwrap_or_default()
     }
@@ -166,7 +166,7 @@ impl<'a> View<'a> {
     }
 }
 
-/// The text of a filter; its first byte says what it is.
+/// The text of a filter. The first byte of the option is the kind of filter.
 fn expression(value: &[u8]) -> Option<&[u8]> {
     value.split_first().filter(|(kind, _)| **kind == 0).map(|(_, text)| text)
 }

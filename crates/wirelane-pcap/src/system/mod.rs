@@ -1,5 +1,5 @@
-//! What systems do differently. Files of capture are read and written on every one; pipes that are
-//! silent, access rights and the identity of files are known on Unix only.
+//! Differences between systems. Capture files are read and written on every system. Pipes that are
+//! silent, access rights and the identity of files are supported only on Unix.
 
 #[cfg(not(unix))]
 mod other;

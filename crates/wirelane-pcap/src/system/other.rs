@@ -1,4 +1,5 @@
-//! Any system with files: no pipes, no access rights, and every file may be another one.
+//! Any system with files, without pipes and access rights. Two paths may name the same file
+//! unnoticed.
 
 use std::fs::{File, FileType, Metadata, OpenOptions};
 use std::io;
@@ -10,7 +11,7 @@ pub trait AsFd {}
 
 impl<F> AsFd for F {}
 
-/// What a reader gets as a whole.
+/// The unit that a reader receives whole.
 pub(crate) const PAGE: usize = 4096;
 
 pub(crate) fn standard_input() -> io::Result<File> {
@@ -45,7 +46,7 @@ pub(crate) fn set_access(_file: impl AsFd, _group: Option<u32>, _mode: u32) -> i
     Err(io::ErrorKind::Unsupported.into())
 }
 
-/// Renames a file if no other one has the name. A file of that name that is made meanwhile is lost.
+/// Renames a file unless the name is taken. A file created under that name during the call is lost.
 pub(crate) fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
     if to.try_exists()? {
         Err(io::ErrorKind::AlreadyExists.into())

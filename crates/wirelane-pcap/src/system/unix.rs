@@ -12,7 +12,7 @@ use rustix::io::Errno;
 
 pub(crate) use std::os::fd::AsFd;
 
-/// What a pipe that is ready takes without waiting, as a whole (`PIPE_BUF`, see pipe(7)).
+/// Bytes that a ready pipe accepts whole and without blocking (`PIPE_BUF`, see pipe(7)).
 pub(crate) const PAGE: usize = 4096;
 
 pub(crate) fn standard_input() -> io::Result<File> {
@@ -32,7 +32,7 @@ pub(crate) fn is_read(kind: FileType) -> bool {
     kind.is_fifo() || kind.is_socket()
 }
 
-/// Device and inode of what holds data; `None` for a pipe or a terminal.
+/// Device and inode of a file that holds data; `None` for a pipe or a terminal.
 pub(crate) fn identity(metadata: &Metadata) -> Option<(u64, u64)> {
     let kind = metadata.file_type();
     let holds = kind.is_file() || kind.is_block_device();
@@ -44,20 +44,20 @@ pub(crate) fn set_mode(options: &mut OpenOptions, mode: u32) {
     options.mode(mode);
 }
 
-/// Opening a FIFO does not wait for the other side, nor does reading.
+/// Makes opening a FIFO and reading from it return at once.
 pub(crate) fn set_nonblocking(options: &mut OpenOptions) {
     options.custom_flags(OFlags::NONBLOCK.bits() as i32);
 }
 
-/// Whether a FIFO was not opened because nobody reads from it.
+/// Whether opening a FIFO failed because it has no reader.
 pub(crate) fn has_no_reader(error: &io::Error) -> bool {
     error.raw_os_error() == Some(Errno::NXIO.raw_os_error())
 }
 
 /// Gives a file to a group, if any, and these permissions.
 pub(crate) fn set_access(file: impl AsFd, group: Option<u32>, mode: u32) -> io::Result<()> {
-    // In this order: chown(2) may take permissions away, and the old group must not get those of
-    // the new one.
+    // In this order: chown(2) may clear permissions, and the old group must not get the permissions
+    // of the new one.
     if let Some(group) = group {
         fchown(&file, None, Some(Gid::from_raw(group)))?;
     }
@@ -85,8 +85,8 @@ fn rename_without_replacing(_from: &Path, _to: &Path) -> rustix::io::Result<()> 
     Err(Errno::NOSYS)
 }
 
-/// Waits for data, for `longest` at most. False if the time is over. What is wrong with the file,
-/// reading it will say.
+/// Waits for data, for `longest` at most. Returns false at the timeout. The next read reports
+/// errors of the file.
 pub(crate) fn wait_to_read(file: &File, longest: Duration) -> Option<bool> {
     wait(file, PollFlags::IN, longest)
 }
@@ -96,7 +96,7 @@ pub(crate) fn wait_to_write(file: &File, longest: Duration) -> Option<bool> {
     wait(file, PollFlags::OUT, longest)
 }
 
-/// `None` if a signal came first.
+/// `None` if a signal interrupted the wait.
 fn wait(file: &File, event: PollFlags, longest: Duration) -> Option<bool> {
     let mut ready = [PollFd::new(file, event)];
     match poll(&mut ready, Timespec::try_from(longest).ok().as_ref()) {

@@ -1,4 +1,4 @@
-//! Files as they are written, rotated and merged, and disks that are full.
+//! Writing, rotating and merging files, and full disks.
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -58,7 +58,8 @@ fn rotation_by_time_keeps_its_grid() {
     for second in [1, 9, 10, 19, 47, 48] {
         writer.write(&Owned::new(0, START + second * SECOND, &[0; 60]).record()).unwrap();
     }
-    // Late: stays where it is. Then time goes on without packets: one more file, not one per step.
+    // A late packet goes into the current file. Then time advances without packets: one more file
+    // instead of one per step.
     writer.write(&Owned::new(0, START + 38 * SECOND, &[0; 60]).record()).unwrap();
     writer.advance(START + 49 * SECOND).unwrap();
     writer.advance(START + 61 * SECOND).unwrap();
@@ -139,11 +140,11 @@ fn flushed_packets_are_readable_while_the_file_is_open() {
         for _ in 0..12_000 {
             writer.write(&Owned::new(0, 2, &[0; 1500]).record()).unwrap();
         }
-        // What a SIGKILL would leave now: whole chunks, no error at the end.
+        // The file after a SIGKILL at this point: whole chunks, and a clean end.
         let (records, error) = read_all(&path);
         assert!(error.is_none(), "{name}: {error:?}");
         assert_eq!(records.len() as u64, writer.written().packets);
-        // Of four chunks, two may be on their way to be compressed: those of zstd have 4 MiB.
+        // Two of four chunks may be pending for compression: zstd chunks have 4 MiB.
         assert!(records.len() > 5400, "{name}: {}", records.len());
         // They are written without further packets.
         while writer.written().packets < 10_900 {
@@ -205,7 +206,7 @@ fn dev_full_names_the_cause() {
     );
 }
 
-/// Under the name of another compression, a file would surprise everybody who opens it.
+/// A file under the name of another compression would surprise its users.
 #[test]
 fn suffixes_of_other_compressions_are_refused() {
     let directory = tempfile::tempdir().unwrap();
@@ -236,8 +237,8 @@ fn suffixes_of_other_formats_are_refused() {
     assert_eq!(FileFormat::of_path(Path::new("a.cap.zst")), pcap);
 }
 
-/// Whatever threads compress, rotated files are complete, within their limits, and hold everything
-/// in order.
+/// With any number of compressing threads, rotated files are complete, within their limits, and
+/// hold everything in order.
 #[test]
 fn rotation_with_threads_that_compress() {
     for compression in Compression::ALL {
@@ -426,7 +427,7 @@ proptest! {
     }
 }
 
-/// 32 bits of seconds end in 2106: what comes then is refused, and what came before is in the file.
+/// 32 bits of seconds end in 2106: later packets are refused, and earlier packets are in the file.
 #[test]
 fn classic_pcap_refuses_times_that_it_cannot_hold() {
     let directory = tempfile::tempdir().unwrap();

@@ -279,7 +279,7 @@ fn blocks_larger_than_the_buffer_and_reads_of_one_byte() {
     assert_eq!((record.data.len(), record.data[299_999]), (300_000, 9));
     assert!(reader.next_record().unwrap().is_none());
 
-    // Written again, it is cut to what every program reads.
+    // The writer truncates it to the length that every program reads.
     let mut copy = Vec::new();
     pcapng::packet(&mut copy, &Owned::new(0, 0, &vec![1; 300_000]).record());
     assert_eq!(copy.len(), 256 * 1024 + 32);
@@ -293,8 +293,7 @@ fn loopback(file: &Builder) -> Vec<u8> {
     packet
 }
 
-/// What is read is in the order of this machine, as what is written is: link headers that are in
-/// host order, too.
+/// Read and written data is in the order of this machine, also link headers in host order.
 #[test]
 fn link_headers_come_in_the_order_of_this_machine() {
     let native = Builder { big: cfg!(target_endian = "big"), bytes: Vec::new() };
@@ -475,7 +474,7 @@ fn statistics_have_no_time_rather_than_another_one() {
     assert_eq!((statistics[0].start, statistics[0].end), (None, Some(1000)));
 }
 
-/// That frames end with their check sequence is kept: who did not know would take it for data.
+/// The length of the frame check sequence is kept: a reader without it would take it for data.
 #[test]
 fn the_length_of_a_frame_check_sequence_is_kept() {
     let directory = tempfile::tempdir().unwrap();

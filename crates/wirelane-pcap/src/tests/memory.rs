@@ -1,5 +1,4 @@
-//! Blocks in memory: the same packets as the reader of streams finds, and no harm from hostile
-//! bytes.
+//! Blocks in memory: the same packets as the stream reader finds, and safety with hostile bytes.
 
 use super::*;
 use crate::pcapng::{Content, blocks};

@@ -1,4 +1,4 @@
-//! What files hold beside packets goes through a merge, and through a rotation.
+//! Blocks beside packets pass through a merge and through a rotation.
 
 use super::*;
 use crate::pcapng::{Annex, AnnexKind, Step};
@@ -24,7 +24,7 @@ fn option(out: &mut Vec<u8>, swapped: bool, code: u16, value: &[u8]) {
     out.resize(out.len() + (value.len().wrapping_neg() & 3), 0);
 }
 
-/// A file with all that can be beside packets, in one byte order or the other.
+/// A file with every kind of block beside packets, in one byte order or the other.
 fn rich(swapped: bool) -> Vec<u8> {
     let word = |value: u32| if swapped { value.swap_bytes() } else { value }.to_ne_bytes();
     let half = |value: u16| if swapped { value.swap_bytes() } else { value }.to_ne_bytes();

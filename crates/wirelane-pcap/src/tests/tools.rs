@@ -1,4 +1,4 @@
-//! What tshark, capinfos and the compressors say about our files.
+//! Checks our files with tshark, capinfos and the compressors.
 
 use std::process::{Command, Stdio};
 
