@@ -1,5 +1,5 @@
 //! The kernel's rules for classic programs: `bpf_check_basics_ok`, `bpf_check_classic` and
-//! `check_load_and_stores` of `net/core/filter.c`. What passes here the kernel takes.
+//! `check_load_and_stores` of `net/core/filter.c`. The kernel accepts every program that passes.
 
 use crate::instruction::Instruction;
 
@@ -116,7 +116,7 @@ fn operation(insn: Instruction, after: usize) -> Result<Op, String> {
 /// As in the kernel, code after a return counts as reached from it. The rule is stricter than
 /// necessary, but without it we would accept programs that the kernel refuses.
 fn memory(ops: &[Op]) -> Result<(), (usize, u32)> {
-    // Jumps only lead forward, so each instruction comes after all that lead to it.
+    // Jumps only lead forward, so every jump to an instruction precedes it.
     let mut at_entry = vec![u16::MAX; ops.len()];
     let mut stored = 0u16;
     for (at, op) in ops.iter().enumerate() {

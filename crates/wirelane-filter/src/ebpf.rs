@@ -126,7 +126,7 @@ pub mod class {
     pub const MASK: u8 = 0x07;
 }
 
-/// The operand is a register (`BPF_X`), not the immediate.
+/// The operand is a register (`BPF_X`) instead of the immediate.
 pub const SOURCE_REG: u8 = 0x08;
 /// `BPF_MEM`, the addressing mode of plain loads and stores.
 pub const MODE_MEM: u8 = 0x60;

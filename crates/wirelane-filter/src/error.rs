@@ -1,18 +1,18 @@
-//! What can go wrong with a filter, in one line each: the object, the cause, the next step.
+//! Errors of filters, in one line each: the object, the cause, the next step.
 
 use std::borrow::Cow;
 use std::{fmt, io};
 
 use wirelane_wire::text::sentence;
 
-/// Result of what makes or prepares a filter. Running one cannot fail.
+/// Result of making or preparing a filter. Running a filter cannot fail.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Who must act on an error.
+/// Whether the user or the system caused an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// The expression or the program is wrong, or asks for something that its engine cannot do.
+    /// The expression or the program is wrong, or needs a feature that its engine lacks.
     Invalid,
     /// The filter is right, and this system cannot run it so.
     Failed,
@@ -27,11 +27,11 @@ pub struct Error(Box<ErrorParts>);
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct ErrorParts {
-    /// Who has to act.
+    /// Whether the user or the system caused it.
     pub kind: ErrorKind,
-    /// What the user wrote, or what the system refused to give.
+    /// The user's text, or the resource that the system refused.
     pub object: String,
-    /// What is wrong with it.
+    /// The problem with the object.
     pub cause: Cow<'static, str>,
     /// The next step for the user, if there is one.
     pub help: Option<Cow<'static, str>>,
@@ -44,9 +44,9 @@ pub struct ErrorParts {
 pub struct Refused {
     /// The call.
     pub call: &'static str,
-    /// What it was applied to.
+    /// The object of the call.
     pub object: String,
-    /// What the system answered.
+    /// The error that the system returned.
     pub source: io::Error,
 }
 
@@ -92,7 +92,7 @@ impl Error {
         self
     }
 
-    /// Who has to act on it.
+    /// Whether the user or the system caused it.
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
     }

@@ -96,8 +96,7 @@ fn cleared(mut program: Vec<Instruction>) -> Vec<Instruction> {
     program
 }
 
-/// What an expression with `vlan` means where libpcap cannot be made to compile it for the kernel's
-/// view.
+/// The note for an expression with `vlan`, if libpcap cannot compile it for the kernel's view.
 const IN_BYTES: &str = "this version of libpcap is not known well enough: the filter looks for the \
                         outer VLAN tag in the packet, so `udp` without `vlan` does not match \
                         tagged packets";
@@ -137,13 +136,13 @@ impl ExpressionError {
         self
     }
 
-    /// What libpcap says, or what is wrong before it is asked.
+    /// The message of libpcap, or an error found before libpcap was called.
     pub fn message(&self) -> &str {
         &self.message
     }
 
-    /// The bytes of the expression that the message is about; behind its end if more was expected.
-    /// `None` if nobody can tell.
+    /// The bytes of the expression that the message is about. The range is behind the end if more
+    /// text was expected, and `None` if the place is unknown.
     pub fn span(&self) -> Option<Range<usize>> {
         self.span.clone()
     }
@@ -217,7 +216,7 @@ impl Compiler {
         let plain = message.trim_start_matches("can't parse filter expression: ");
         let error = ExpressionError::new(expression, plain.to_owned());
         let span = match named(plain).and_then(|name| Some((name, expression.find(name)?))) {
-            // The message names what it is about, and it stands there once.
+            // The message quotes a word that occurs once in the expression.
             Some((name, at)) if expression.rfind(name) == Some(at) => Some(at..at + name.len()),
             _ => self.find(expression, message),
         };
@@ -230,10 +229,10 @@ impl Compiler {
     /// The token at which the parser gives up, or just before which it finds that what it has read
     /// makes no sense.
     ///
-    /// A parser of this kind (LALR) takes no token that cannot follow. So a number too large for 32
-    /// bits is put behind the first tokens, which the scanner refuses with a message of its own: if
-    /// that message comes, all of the tokens before were taken. The shortest beginning without it
-    /// ends in the token that was not.
+    /// This is an LALR parser: it reports the first token that cannot follow. So this code appends
+    /// a number too large for 32 bits to the first tokens. The scanner rejects that number with a
+    /// separate message, which means that the parser accepted all tokens before it. The shortest
+    /// beginning without that message ends in the rejected token.
     fn find(&self, expression: &str, message: &str) -> Option<Range<usize>> {
         let all_taken = |beginning: &str| -> Option<bool> {
             let text = CString::new(format!("{beginning} {PROBE}")).ok()?;
@@ -267,7 +266,7 @@ const LONGEST_SEARCHED: usize = 16 << 10;
 /// A number that the scanner refuses.
 const PROBE: &str = "99999999999";
 
-/// What a message names between quotes.
+/// The text between quotes in a message.
 fn named(message: &str) -> Option<&str> {
     let (_, rest) = message.split_once('\'')?;
     let (name, _) = rest.split_once('\'')?;

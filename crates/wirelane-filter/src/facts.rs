@@ -1,13 +1,13 @@
-//! What is known at each instruction of a program, whichever way led to it.
+//! Facts at each instruction of a program that hold on every path to it.
 //!
-//! Classic jumps lead forward only, so one walk from front to back knows what holds at every
-//! instruction on all ways to it: whether it can be reached (the verifier refuses code that
-//! cannot), how many bytes of the packet have been found present (no need to look again), and what
-//! X is at most (the verifier wants a bound before X is added to a packet pointer).
+//! Classic jumps lead forward only, so one walk from front to back finds the facts of every
+//! instruction: whether it is reachable (the verifier rejects dead code), how many bytes of the
+//! packet are known to be present (which saves checks), and the largest value of X (the verifier
+//! needs a bound before X is added to a packet pointer).
 
 use crate::op::{Ancillary, Op, Width};
 
-/// What holds before an instruction, whichever way led to it.
+/// Facts before an instruction that hold on every path to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Fact {
     /// This many bytes are present at least.
@@ -71,7 +71,7 @@ impl Facts {
         }
     }
 
-    /// What X is at most before instruction `at`.
+    /// The largest possible value of X before instruction `at`.
     pub(crate) fn x_most(&self, at: usize) -> u32 {
         self.get(at).map_or(u32::MAX, |fact| fact.x_most)
     }

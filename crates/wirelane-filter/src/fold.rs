@@ -1,8 +1,8 @@
-//! Makes what was written for bytes shorter: what is known is not computed, comparisons of it lead
-//! one way, what nothing leads to goes, and so does what nobody reads.
+//! Shortens a program that was rewritten for bytes: folds constants, decides comparisons of
+//! constants, and removes unreachable code and unread results.
 //!
-//! libpcap's programs with `vlan` have in scratch memory where the headers begin. With the tag at a
-//! known place that is a number, and loads are of known places again.
+//! libpcap's programs with `vlan` store the start of the headers in scratch memory. With the tag at
+//! a fixed place, that start is a constant, so loads have constant offsets again.
 
 use crate::items::{Item, Items, Label};
 use crate::op::{Alu, Cond, MEMORY_CELLS, Op, Operand};
@@ -44,7 +44,7 @@ impl Known {
         }
     }
 
-    /// What an operation comes to, and what is known after it.
+    /// The simplified operation, and the state after it.
     fn after(mut self, op: Op) -> (Op, Self) {
         let number = |value: Option<u32>| value.map_or(op, Op::LoadImmediate);
         let number_x = |value: Option<u32>| value.map_or(op, Op::LoadXImmediate);
@@ -111,7 +111,7 @@ impl Known {
     }
 }
 
-/// `None` for what is not worth it.
+/// `None` for operations that are not folded.
 fn compute(alu: Alu, a: u32, operand: u32) -> Option<u32> {
     match alu {
         Alu::Add => Some(a.wrapping_add(operand)),
@@ -131,7 +131,8 @@ fn holds(cond: Cond, a: u32, operand: u32) -> bool {
     }
 }
 
-/// Labels lead forward, so one walk from front to back knows what holds on every way to an item.
+/// Labels lead forward, so one walk from front to back finds the state that holds on every path to
+/// an item.
 fn decide(items: &mut Items) {
     let mut states: Vec<Option<Known>> = vec![None; items.as_slice().len() + 1];
     if let Some(first) = states.first_mut() {
@@ -177,7 +178,7 @@ fn decide(items: &mut Items) {
         }));
     }
     items.edit(|at, _| decided.get(at).copied().flatten());
-    // A jump to what follows it.
+    // Remove jumps to the next item.
     let places: Vec<_> = items.as_slice().iter().map(|item| target(items, *item)).collect();
     items.edit(|at, item| (places.get(at) != Some(&Some(at + 1))).then_some(item));
 }
@@ -194,8 +195,8 @@ type Set = u32;
 const A: Set = 1 << 16;
 const X: Set = 1 << 17;
 
-/// What an operation reads and writes, and whether it does nothing else: others may reject the
-/// packet.
+/// The registers and cells that an operation reads and writes, and whether it is free of other
+/// effects: some operations may reject the packet.
 fn effect(op: Op) -> (Set, Set, bool) {
     let of = |operand| if operand == Operand::X { X } else { 0 };
     match op {

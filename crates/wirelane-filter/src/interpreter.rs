@@ -16,7 +16,7 @@ impl Interpreter {
     /// Prepares `program`.
     ///
     /// # Errors
-    /// A usage error: the program asks for something that only the kernel's socket filter knows.
+    /// A usage error: the program needs data that only the kernel's socket filter has.
     pub fn new(program: &Program) -> Result<Self> {
         program.require_portable()?;
         Ok(Self { ops: program.ops().into() })
@@ -102,7 +102,7 @@ fn compare(cond: Cond, a: u32, operand: u32) -> bool {
     }
 }
 
-/// `None` past the end, or for what [`Program::require_portable`] refused.
+/// `None` past the end, or for fields that [`Program::require_portable`] refused.
 fn ancillary(packet: &Packet<'_>, field: Ancillary) -> Option<u32> {
     Some(match field {
         Ancillary::Queue => packet.metadata.queue,

@@ -21,11 +21,11 @@ pub(crate) enum Item {
     },
 }
 
-/// What has been written.
+/// The items written so far.
 #[derive(Default)]
 pub(crate) struct Items {
     items: Vec<Item>,
-    /// By label, the item that it stands before.
+    /// By label, the index of the item that it marks.
     places: Vec<usize>,
 }
 

@@ -11,13 +11,14 @@
 //! VLAN tag beside the packet; [`compile`] makes a program for bytes of that
 //! ([`Program::for_bytes`]).
 //!
-//! A [`Program`] is classic BPF that keeps the kernel's rules, for packets of one link type. Its
-//! meaning is that of libpcap's `bpf_filter`, on every engine and port: a load past the end of the
-//! packet rejects it, the sum of index and offset does not wrap, a division by 0 rejects, a shift
-//! by 32 or more gives 0.
+//! A [`Program`] is classic BPF that obeys the kernel's rules, for packets of one link type. Every
+//! engine and port runs it like libpcap's `bpf_filter`: a load past the end of the packet rejects
+//! it, the sum of index and offset does not wrap, a division by 0 rejects, a shift by 32 or more
+//! gives 0.
 //!
-//! Nothing here opens an interface: packets are bytes that the caller has. Of the system it takes
-//! executable memory and the library libpcap, both on Linux only; the rest works everywhere.
+//! This crate opens no interface: packets are bytes of the caller. It uses two features of the
+//! system, executable memory and the library libpcap, both on Linux only; the rest works
+//! everywhere.
 //!
 //! ```
 //! use wirelane_filter::jit::Jit;
@@ -42,12 +43,12 @@
 //! # }
 //! ```
 //!
-//! | reading order | what it is |
+//! | reading order | contents |
 //! |---|---|
-//! | [`op`], [`Program`] | one instruction; a program that was checked |
-//! | [`compile`], [`Filter`] | from what a user writes |
-//! | [`Interpreter`], [`jit`] | running one in user space |
-//! | [`translate`], [`Program::for_socket`] | handing one to the kernel |
+//! | [`op`], [`Program`] | one instruction; a checked program |
+//! | [`compile`], [`Filter`] | making a program from the user's text |
+//! | [`Interpreter`], [`jit`] | running a program in user space |
+//! | [`translate`], [`Program::for_socket`] | passing a program to the kernel |
 //!
 //! The tests compare every engine on 800 expressions and on random programs (`tests/filter`). A
 //! program of [`Filter::verbatim`] is attached to a socket once, unchanged.

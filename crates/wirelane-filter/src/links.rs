@@ -1,5 +1,5 @@
-//! Link types by libpcap's numbers (`DLT_…`) and by those in capture files (`LINKTYPE_…`), which
-//! differ for a few old types (`pcap-common.c`).
+//! Link types by libpcap's numbers (`DLT_…`) and by the numbers in capture files (`LINKTYPE_…`),
+//! which differ for a few old types (`pcap-common.c`).
 
 /// `DLT_…` and `LINKTYPE_…`, where they differ.
 const DIFFERENT: [(i32, u16); 5] = [(11, 100), (12, 101), (15, 102), (16, 103), (19, 106)];

@@ -4,13 +4,13 @@ use std::ffi::CStr;
 
 use crate::instruction::Instruction;
 
-/// What to say when there is no libpcap.
+/// The advice for systems without libpcap.
 pub const INSTALL: &str = "compile the expression on Linux, with `tcpdump -ddd`";
 
 /// Why a handle cannot be made to compile for the kernel's view.
 pub const NO_FLAGS: &str = "there is no kernel that takes tags out of packets";
 
-/// A library that nobody can have.
+/// libpcap on systems without it: no value exists.
 #[derive(Debug)]
 pub enum Libpcap {}
 

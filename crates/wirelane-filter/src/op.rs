@@ -9,7 +9,7 @@ pub const MEMORY_CELLS: u32 = 16;
 /// `linux/filter.h`.
 pub const ANCILLARY: u32 = -0x1000_i32 as u32;
 
-/// What one instruction does. A is the accumulator, X the index register, both of 32 bits.
+/// One instruction. A is the accumulator, X the index register, both of 32 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Op {
     /// A = the bytes of the packet at this offset, in network order.
@@ -46,7 +46,7 @@ pub enum Op {
     Branch {
         /// The comparison.
         cond: Cond,
-        /// What A is compared with.
+        /// The right operand.
         operand: Operand,
         /// Instructions to skip when true.
         jt: u8,
@@ -245,8 +245,8 @@ pub(crate) const COND_CODES: [(u16, Cond, &str); 4] = [
 ];
 
 impl Op {
-    /// What an instruction does; `None` for a code that the kernel does not know
-    /// (`chk_code_allowed` of `net/core/filter.c`) or an unknown ancillary load.
+    /// Decodes an instruction; `None` for a code that the kernel does not know (`chk_code_allowed`
+    /// of `net/core/filter.c`) or an unknown ancillary load.
     pub fn decode(insn: Instruction) -> Option<Self> {
         let Instruction { code, jt, jf, k } = insn;
         let operand = if code & code::SOURCE_X != 0 { Operand::X } else { Operand::K(k) };

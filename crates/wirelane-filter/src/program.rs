@@ -12,8 +12,8 @@ use crate::op::{Ancillary, Op};
 
 /// A program that the kernel would take, for packets of one link type.
 ///
-/// Whatever exists as a value has passed the kernel's own rules, so no engine has to look again:
-/// jumps lead forward and inside, every way ends in a return, and scratch memory is written before
+/// Every value has passed the kernel's rules, so engines need no further checks: jumps lead forward
+/// and stay inside the program, every path ends in a return, and scratch memory is written before
 /// it is read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Program {
@@ -63,17 +63,18 @@ impl Program {
         self.of_kernel.is_some()
     }
 
-    /// What it does not mean as it should, for the notes of a port.
+    /// A deviation from the meaning of the expression, for the notes of a port.
     pub fn note(&self) -> Option<&'static str> {
         self.note
     }
 
-    /// Reads a program as `tcpdump -ddd` writes it: the number of instructions, then four decimal
-    /// numbers for each, `code jt jf k`. They stand on lines, or in one line with commas between
-    /// instructions as iptables and tc take it.
+    /// Reads a program in the format of `tcpdump -ddd`: the number of instructions, then four
+    /// decimal numbers for each, `code jt jf k`. Each instruction is on a separate line; or commas
+    /// separate instructions on one line, as iptables and tc accept it.
     ///
     /// # Errors
-    /// A usage error: what is no number or too large, or which instruction breaks which rule.
+    /// A usage error: text that is no number or too large, or the instruction and the rule that it
+    /// breaks.
     pub fn parse(link_type: u16, text: &str) -> Result<Self> {
         let bad = |cause: String| {
             Error::invalid("filter program", cause)

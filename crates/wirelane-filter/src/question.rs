@@ -1,8 +1,8 @@
-//! Where a program that has tags beside packets learns that one is in the bytes.
+//! Decides where a program for tags beside packets tests for a tag in the bytes.
 //!
-//! It asks as late as it can. Most programs begin with comparisons of the type
-//! (`ldh [12]; jeq #0x800`): one that came out true has found that there is no tag, so only the
-//! last that came out false leads to the question.
+//! The test is as late as possible. Most programs begin with comparisons of the type (`ldh [12];
+//! jeq #0x800`). A comparison that is true proves that there is no tag, so only the last false
+//! comparison leads to the test.
 
 use crate::items::{Item, Items, Label};
 use crate::op::{Ancillary, Cond, Op, Operand, Width};
@@ -10,7 +10,7 @@ use crate::tag::{TPIDS, Tag};
 
 pub(crate) struct Question {
     pub(crate) tag_at: u32,
-    /// What is known of a tag that is not in the bytes.
+    /// The tag of a packet whose bytes contain no tag.
     pub(crate) plain: Tag,
     /// Where the program for a tag in the bytes begins.
     pub(crate) in_bytes: Label,
@@ -48,7 +48,7 @@ impl Question {
         }
         items.place(last);
         if is_last {
-            // Most of the other types have none of the bits that those of tags share.
+            // Most other types lack the bits that both tag types have in common.
             let (maybe, [one, other]) = (items.label(), TPIDS);
             items.branch(Cond::Set, one & other, maybe, no);
             items.place(maybe);
@@ -67,7 +67,7 @@ impl Question {
         self.lead(items, without);
     }
 
-    /// The type is that of a tag.
+    /// The type is a tag type.
     fn lead(&self, items: &mut Items, without: Label) {
         if self.plain == Tag::AsMeant {
             // The kernel takes one out at most: this is the inner one.

@@ -1,9 +1,9 @@
 //! A program for the kernel's socket filter.
 //!
-//! The kernel takes the outer VLAN tag out of what it receives, and of what it sends where the
-//! interface puts tags in: then it is in ancillary fields. In what is sent otherwise it is still in
-//! the bytes. So a program for such packets is there twice ([`Program::for_bytes`]), as is one that
-//! has tags in the bytes.
+//! The kernel removes the outer VLAN tag from received packets, and from sent packets if the
+//! interface inserts tags: then the tag is in ancillary fields. In other sent packets the tag is
+//! still in the bytes. So the instructions contain the program twice, both if it was made for the
+//! kernel's view ([`Program::for_bytes`]) and if it expects tags in the bytes.
 
 use crate::check::MAX_INSTRUCTIONS;
 use crate::error::{Error, Result};
@@ -28,7 +28,7 @@ impl Program {
         match concerned {
             None => writer.copy(Tag::AsMeant, None)?,
             Some(_) if self.is_made() => writer.both(Tag::AsMeant)?,
-            // One that asks for the tag knows what the kernel does.
+            // A program that reads the tag already handles the kernel's behaviour.
             Some(_) if asks_for_tags(program) => writer.copy(Tag::AsMeant, None)?,
             Some(_) => {
                 let (tagged, untagged) = (writer.items.label(), writer.items.label());

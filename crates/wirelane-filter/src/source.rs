@@ -1,5 +1,4 @@
-//! What a user asks for: an expression or a program, for whatever link type the port turns out to
-//! have.
+//! The filter that a user requests: an expression or a program, for any link type.
 
 use std::fmt;
 use std::str::FromStr;
@@ -98,7 +97,7 @@ impl FromStr for Filter {
     /// Takes any text for now: whether it means something is known with the link type.
     fn from_str(text: &str) -> Result<Self> {
         let digits = text.trim_start().trim_start_matches(|c: char| c.is_ascii_digit());
-        // No expression goes on like this after a number.
+        // No expression continues with these characters after a number.
         let is_program = digits.len() < text.trim_start().len() && digits.starts_with([',', '\n']);
         let text = text.to_owned();
         Ok(Self(if is_program { Source::Decimal(text) } else { Source::Expression(text) }))

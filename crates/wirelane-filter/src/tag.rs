@@ -29,7 +29,7 @@ const ETHERNET: u16 = 1;
 /// `LINKTYPE_LINUX_SLL`.
 const LINUX_SLL: u16 = 113;
 
-/// What the kernel takes for a tag (`eth_type_vlan`).
+/// The types that the kernel treats as a tag (`eth_type_vlan`).
 pub(crate) const TPIDS: [u32; 2] = [0x8100, 0x88a8];
 
 /// Bytes of a tag.

@@ -5,13 +5,13 @@
 //!  in bytes          addresses │ tag │ type │ data
 //! ```
 //!
-//! What is written has the program twice: for packets without a tag, and with offsets and lengths
-//! moved for those with one. So an expression selects the same packets from a file as from the
-//! interface that they came from.
+//! The result contains the program twice: for packets without a tag, and with adjusted offsets and
+//! lengths for packets with a tag. So an expression selects the same packets from a file as from
+//! the captured interface.
 //!
-//! A packet is looked at for a tag as late as possible. Most programs begin with comparisons of the
-//! type (`ldh [12]; jeq #0x800`): one that came out true has found that there is no tag, and only
-//! the last that came out false leads to the question. Otherwise it comes first.
+//! The test for a tag is as late as possible. Most programs begin with comparisons of the type
+//! (`ldh [12]; jeq #0x800`). A comparison that is true proves that there is no tag, so only the
+//! last false comparison leads to the test. Other programs begin with the test.
 
 use crate::check::MAX_INSTRUCTIONS;
 use crate::error::{Error, Result};
@@ -25,7 +25,7 @@ impl Program {
     /// The same for the bytes of packets, where this one has them as the kernel's socket filter:
     /// without the outer VLAN tag, which is in ancillary fields, and shorter by that.
     ///
-    /// What comes out remembers what it was made of ([`Program::of_kernel`]).
+    /// The result keeps the original program ([`Program::of_kernel`]).
     ///
     /// # Errors
     /// A usage error: it is too long, or needs a cell of scratch memory and the program uses all.
@@ -54,8 +54,7 @@ impl Program {
 /// Instructions that engines take.
 const LONGEST: usize = 4 * MAX_INSTRUCTIONS;
 
-/// Whether a tag that is in the bytes, and not beside the packet, makes a difference to the
-/// program.
+/// Whether the program depends on the tag being in the bytes instead of beside the packet.
 pub(crate) fn concerns_tags(program: &Program, tag_at: u32) -> bool {
     program.ops().iter().any(|op| match *op {
         Op::LoadAbsolute(width, k) => k.saturating_add(width.bytes()) > tag_at,

@@ -1,12 +1,12 @@
-//! Writes a program anew, for packets that are not as it sees them.
+//! Rewrites a program for packets in another form.
 //!
 //! | the program means | the kernel's socket filter | so before it |
 //! |---|---|---|
 //! | a shift by 32 or more gives 0 | takes the count modulo 32 | X is looked at |
 //! | X + k does not wrap | wraps, and means other headers when negative (`SKF_NET_OFF`) | X is looked at |
 //!
-//! Where the outer VLAN tag is not where the program has it ([`Tag`]), offsets behind it move by 4,
-//! lengths change by 4, and what the program asks of the tag is read where it is.
+//! If the outer VLAN tag is elsewhere than the program expects ([`Tag`]), later offsets move by 4,
+//! lengths change by 4, and loads of the tag read its actual place.
 
 use crate::error::{Error, Result};
 use crate::facts::Facts;
@@ -17,15 +17,15 @@ use crate::program::Program;
 use crate::question::{self, Question};
 use crate::tag::{TAG_LEN, Tag};
 
-/// What runs the program that is written.
+/// The engine that runs the rewritten program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Target {
-    /// The kernel's socket filter, which accepts at most so many bytes.
+    /// The kernel's socket filter, which accepts at most `snaplen` bytes.
     Socket {
         /// Bytes.
         snaplen: u32,
     },
-    /// An engine of ours, on bytes.
+    /// An engine of this crate, on bytes.
     Bytes,
 }
 
@@ -81,8 +81,8 @@ impl<'a> Writer<'a> {
         })
     }
 
-    /// Writes the program for packets without a tag in the bytes, where `plain` says what is known
-    /// of one, and for those with one.
+    /// Writes the program for packets without a tag in the bytes, where `plain` describes their
+    /// tag, and for packets with a tag in the bytes.
     pub(crate) fn both(&mut self, plain: Tag) -> Result<()> {
         let question = Question { tag_at: self.tag_at, plain, in_bytes: self.items.label() };
         let chain = question::chain(self.program.ops(), self.tag_at);
@@ -183,7 +183,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// A is the length of the packet as it is, and is to be that as the program sees it.
+    /// Converts A from the length of the packet to the length that the program expects.
     fn correct_length(&mut self, tag: Tag) {
         match tag {
             Tag::TakenOut => self.push(Op::Alu(Alu::Add, Operand::K(TAG_LEN))),
@@ -201,7 +201,7 @@ impl<'a> Writer<'a> {
             (VlanPresent, Tag::InPlace) => self.push(Op::LoadImmediate(1)),
             (VlanTpid, Tag::InPlace) => self.push(half(self.tag_at)),
             (VlanTci, Tag::InPlace) => self.push(half(self.tag_at + 2)),
-            // As `vlan_set_encap_proto` has it of what follows the tag.
+            // As `vlan_set_encap_proto` computes it from the bytes after the tag.
             (Protocol, Tag::InPlace) => {
                 let (done, known) = (self.items.label(), self.items.label());
                 let (raw, llc) = (self.items.label(), self.items.label());
@@ -221,7 +221,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// X = 4 times the lower half of what the program has at `k`.
+    /// X = 4 times the lower half of the byte that the program expects at `k`.
     fn load_header(&mut self, k: u32, tag: Tag) -> Result<()> {
         if k > VISIBLE {
             self.push(Op::Return(0));
@@ -301,7 +301,8 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    /// What loads the next of `rest` bytes that the program has at `at`, and how many those are.
+    /// Operations that load the next of `rest` bytes that the program expects at `at`, and the
+    /// number of bytes that they load.
     fn piece(&self, at: u32, rest: u32, tag: Tag) -> (Vec<Op>, u32) {
         let inside = at.checked_sub(self.tag_at).filter(|inside| *inside < TAG_LEN);
         if let (Tag::TakenOut, Some(inside)) = (tag, inside) {
@@ -325,7 +326,7 @@ impl<'a> Writer<'a> {
         let (border, behind_k) = match tag {
             Tag::AsMeant | Tag::Absent => (0, k),
             Tag::InPlace => (self.tag_at, k.saturating_add(TAG_LEN)),
-            // Below 0 for k < 4, and with X at least 12 - k more than that in sum.
+            // Below 0 for k < 4; with X ≥ 12 - k, the sum is larger.
             Tag::TakenOut => (self.tag_at + TAG_LEN, k.wrapping_sub(TAG_LEN)),
         };
         let last = k.max(if tag == Tag::InPlace { behind_k } else { k });

@@ -42,8 +42,8 @@ const CONDITIONS: [(Cond, &str); 11] = [
 const SIZES: [(Size, &str); 4] =
     [(Size::Byte, "u8"), (Size::Half, "u16"), (Size::Word, "u32"), (Size::Double, "u64")];
 
-/// `(61) r2 = *(u32 *)(r1 +4)`. Of a load of 64 bits, which takes two instructions, the first shows
-/// the lower half and the second the upper one. What no constructor makes is shown as its fields.
+/// `(61) r2 = *(u32 *)(r1 +4)`. A 64-bit load takes two instructions: the first shows the lower
+/// half and the second the upper half. Unknown instructions are shown as their fields.
 impl Display for Insn {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let Self { code, off, imm, .. } = *self;

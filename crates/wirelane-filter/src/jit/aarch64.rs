@@ -1,15 +1,15 @@
-//! The instructions of aarch64 for what filters do.
+//! Generates aarch64 instructions for filters.
 //!
-//! No callee-saved registers are used. There is nothing below the stack pointer that a signal would
-//! leave alone, so that both entries take memory from the stack:
+//! The code uses no callee-saved registers. This ABI has no red zone: a signal may overwrite memory
+//! below the stack pointer. So both entries allocate stack memory:
 //!
-//! | register | what it holds |
+//! | register | contents |
 //! |---|---|
 //! | X0, X2 | the next record of the array, and its end |
-//! | X1 | where the next verdict goes |
+//! | X1 | the address of the next verdict |
 //! | X3, X4 | the packet, and its length as 64 bits |
 //! | W5, W6 | A and X; the upper halves are 0 |
-//! | X7, W8, X16, V0 to V2 | nothing for long |
+//! | X7, W8, X16, V0 to V2 | temporary values |
 
 mod assembler;
 mod encoding;
@@ -335,7 +335,7 @@ impl Aarch64 {
         Memory::at(OTHER, -bytes)
     }
 
-    /// X7 becomes the bytes of the field as they are, under its mask.
+    /// Loads the bytes of the field into X7, in network order and masked.
     fn load_masked(&mut self, Field { offset, width, mask }: Field) {
         self.code.load(OTHER, width, Memory::at(PACKET, offset));
         if mask != full(width) {

@@ -5,7 +5,7 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Label(usize);
 
-/// Instructions and what they refer to.
+/// Instructions, their labels and constants.
 #[derive(Default)]
 pub(super) struct Code {
     bytes: Vec<u8>,

@@ -3,8 +3,8 @@
 use super::graph::{A, Action, Node, Subject, X, decided, full};
 use crate::op::Operand;
 
-/// Drops loads and arithmetic whose result nobody reads. Returns what is read before it was
-/// written.
+/// Drops loads and arithmetic whose result is never read. Returns the registers and cells that are
+/// read before they are written.
 pub(super) fn drop(nodes: &mut [Node]) -> u32 {
     let mut live = vec![0_u32; nodes.len()];
     for place in (0..nodes.len()).rev() {

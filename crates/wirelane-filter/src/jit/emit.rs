@@ -1,11 +1,11 @@
-//! From the graph of a program to machine code, as far as it is the same for every processor.
+//! Generates machine code from a program's graph: the parts that are common to all processors.
 //!
 //! The code has two entries. One runs over an array of records, the loop included, and writes a
 //! verdict for each; the other takes the [`Context`] of a single packet.
 //! Both keep to the C calling convention.
 //!
-//! The body exists twice: for packets that reach as far as the loads at fixed places do, which then
-//! need no checks, and for shorter ones. No other load touches a packet without a check of its own.
+//! The body exists twice: without length checks at fixed offsets, for packets that are long enough
+//! for all of those loads, and with checks, for shorter packets. All other loads check the length.
 
 use std::mem::offset_of;
 
@@ -18,20 +18,20 @@ use crate::op::{Cond, Op, Operand, Width};
 /// Machine code and its entries.
 pub(super) struct Emitted {
     pub(super) bytes: Vec<u8>,
-    /// Bytes of that that are instructions; the rest are constants.
+    /// Number of those bytes that are instructions; the rest are constants.
     pub(super) instructions: usize,
-    /// Offset of the entry for a single packet; that for records is at 0.
+    /// Offset of the entry for a single packet; the entry for records is at 0.
     pub(super) single: usize,
-    /// Whether the entry for records exists: it does not know queues and the like.
+    /// Whether the entry for records exists: records have no ancillary data such as the queue.
     pub(super) takes_records: bool,
 }
 
-/// What a processor does, in terms of the graph.
+/// Operations of a processor, in terms of the graph.
 ///
-/// A and X, the packet and its length, the place of the next verdict, and what is left of the array
-/// of records are in registers of its choice.
+/// The machine chooses registers for A and X, the packet and its length, the address of the next
+/// verdict, and the rest of the array of records.
 pub(super) trait Machine: Default {
-    /// What a comparison left behind, for a jump.
+    /// The result of a comparison, for a conditional jump.
     type Condition: Copy;
 
     /// The code so far.
@@ -40,12 +40,12 @@ pub(super) trait Machine: Default {
     /// `fn(records, verdicts, end of records)` begins.
     fn records_entry(&mut self);
 
-    /// The next record of the array is the packet; `has_length`: its length on the wire will be
-    /// asked for.
+    /// The next record of the array becomes the packet; `has_length`: the program reads its length
+    /// on the wire.
     fn next_record(&mut self, layout: Layout, has_length: bool);
 
-    /// `fn(context, verdict)` begins, an array of one; `has_info`: the rest of what is known of the
-    /// packet will be asked for.
+    /// `fn(context, verdict)` begins, which handles one packet; `has_info`: the program reads the
+    /// other fields of the context.
     fn single_entry(&mut self, has_info: bool);
 
     /// The function ends.
@@ -60,11 +60,10 @@ pub(super) trait Machine: Default {
     /// Goes to `shorter` if the packet has fewer than `len` bytes.
     fn require(&mut self, len: u32, shorter: Label);
 
-    /// Does it, or goes to `reject`.
+    /// Performs the action, or jumps to `reject`.
     fn action(&mut self, action: Action, reject: Label);
 
-    /// Compares, and says which condition then means that the comparison holds; or goes to
-    /// `reject`.
+    /// Compares, and returns the condition under which the comparison holds; or jumps to `reject`.
     fn compare(
         &mut self,
         subject: Subject,
@@ -80,7 +79,7 @@ pub(super) trait Machine: Default {
     /// The same, by four at a time and without a branch that could be guessed wrong.
     fn member_of_many(&mut self, field: Field, values: &[[u32; 4]], found: Label);
 
-    /// Writes the verdict, A or a value, and goes to `next` while records are left.
+    /// Writes the verdict, A or a value, and jumps to `next` while records are left.
     fn verdict(&mut self, verdict: Verdict, next: Label);
 
     fn jump(&mut self, label: Label);
@@ -106,7 +105,7 @@ const SHORT: i32 = 60;
 /// Sets of fewer values are compared one after the other.
 const FEW: usize = 5;
 
-/// Machine code for a checked program; `None` if it asks something that is not known here.
+/// Machine code for a checked program; `None` if it reads unsupported data.
 pub(super) fn emit<M: Machine>(program: &[Op], layout: Option<Layout>) -> Option<Emitted> {
     let mut emitter = Emitter::<M>::new();
     let has_ancillary = program.iter().any(|op| matches!(op, Op::LoadAncillary(_)));
@@ -254,7 +253,7 @@ impl<M: Machine> Emitter<M> {
     }
 }
 
-/// Where the nodes of a graph are, and which of them comes next in the code.
+/// The labels of the nodes of a graph, and the node that follows in the code.
 struct Targets<'a> {
     labels: &'a [Label],
     after: usize,
@@ -276,7 +275,7 @@ pub(super) fn in_packet(width: Width, value: u32) -> u32 {
     }
 }
 
-/// Where a [`Context`] has what is known of a packet beside its bytes.
+/// Offsets of the packet's metadata in a [`Context`].
 pub(super) const INFO: [(PacketInfo, usize); 4] = [
     (PacketInfo::Length, offset_of!(Context, wire_len)),
     (PacketInfo::Queue, offset_of!(Context, queue)),
@@ -293,7 +292,7 @@ pub(super) fn cell(slot: u8) -> u8 {
     4 * slot
 }
 
-/// Where something that is known beside the packet is in the memory of a call.
+/// The offset of metadata in the memory of a call.
 pub(super) fn info(what: PacketInfo) -> u8 {
     let slot = match what {
         PacketInfo::Length => 0,

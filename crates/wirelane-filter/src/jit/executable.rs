@@ -22,12 +22,12 @@ unsafe impl Send for Executable {}
 unsafe impl Sync for Executable {}
 
 impl Executable {
-    /// Copies `code` into memory of its own.
+    /// Copies `code` into a separate mapping.
     ///
     /// # Errors
-    /// `EINVAL` without code, `ENOMEM` without memory; `EACCES` or `EPERM` from mprotect(2) where a
-    /// security policy forbids code made at run time (SELinux `execmem`, `PR_SET_MDWE`). On aarch64
-    /// what membarrier(2) gives where it is missing or forbidden.
+    /// `EINVAL` without code, `ENOMEM` without memory; `EACCES` or `EPERM` from mprotect(2) if a
+    /// security policy forbids code made at run time (SELinux `execmem`, `PR_SET_MDWE`). On
+    /// aarch64, the error of membarrier(2) if that call is missing or forbidden.
     pub(super) fn new(code: &[u8]) -> Result<Self, Refused> {
         let size = || format!("{} bytes of machine code", code.len());
         let (access, flags) =

@@ -4,11 +4,10 @@
 //! Jumps go forward only, so one pass in order sees every predecessor first, and one pass back sees
 //! every successor first:
 //!
-//! 1. Forward: what A and X hold, as far as it is known (a constant, or bytes of the packet at a
-//!    fixed place under a mask), and how long the packet must be to get here. Redundant length
-//!    checks go; comparisons of bytes in the packet no longer need A; comparisons of constants are
-//!    decided.
-//! 2. Backward: loads and arithmetic whose result nobody reads are dropped.
+//! 1. Forward: known values of A and X (a constant, or masked bytes of the packet at a fixed
+//!   place), and the least length of a packet that gets here. Redundant length checks are removed;
+//!   comparisons of bytes in the packet no longer need A; comparisons of constants are decided.
+//! 2. Backward: loads and arithmetic whose result is never read are dropped.
 //! 3. Forward: chains of comparisons for equality that lead to the same place, as in
 //!    `host a or host b or …`, become one test of membership per field.
 
@@ -20,7 +19,8 @@ use crate::op::{Op, Width};
 pub(super) struct Graph {
     /// In order: every edge leads to a higher place. The entry is the first.
     pub(super) nodes: Vec<Node>,
-    /// What must be 0 at the start: bits 0 to 15 scratch memory, [`A`](super::graph::A),
+    /// Registers and cells that must be 0 at the start: bits 0 to 15 scratch memory,
+    /// [`A`](super::graph::A),
     /// [`X`](super::graph::X).
     pub(super) cleared: u32,
 }

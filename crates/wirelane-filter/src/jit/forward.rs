@@ -6,7 +6,7 @@ use crate::op::{Alu, Ancillary, Cond, MEMORY_CELLS, Op, Operand, Width};
 /// Bytes that the protocol of an Ethernet frame depends on.
 const PROTOCOL_END: i32 = 16;
 
-/// What a register holds.
+/// The known contents of a register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Known {
     Nothing,
@@ -15,12 +15,12 @@ enum Known {
     Field(Field),
 }
 
-/// What holds on every way to an instruction.
+/// Facts that hold on every path to an instruction.
 #[derive(Clone, Copy)]
 struct State {
     a: Known,
     x: Known,
-    /// The packet has at least so many bytes.
+    /// The packet has at least this many bytes.
     len: i32,
 }
 
@@ -91,7 +91,7 @@ impl Forward {
                         require = state.require(PROTOCOL_END);
                         Action::Protocol
                     }
-                    // Tags are in the packet, not beside it.
+                    // VLAN tags are in the packet data here.
                     Ancillary::VlanTci | Ancillary::VlanPresent | Ancillary::VlanTpid => {
                         Action::Constant(A, 0)
                     }
@@ -178,7 +178,7 @@ impl Forward {
 }
 
 impl State {
-    /// What is known of `register` after `action`.
+    /// Records the new contents of `register`, and returns `action`.
     fn set(&mut self, register: Register, known: Known, action: Action) -> Action {
         match register {
             Register::A => self.a = known,

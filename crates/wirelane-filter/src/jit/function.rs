@@ -30,9 +30,8 @@ impl Jit {
     /// Makes machine code of `program`.
     ///
     /// # Errors
-    /// A usage error if the program asks for something that only the kernel's socket filter knows.
-    /// Otherwise there is no machine code for this processor, or the system gives no executable
-    /// memory.
+    /// A usage error if the program needs data that only the kernel's socket filter has. Otherwise
+    /// there is no code generator for this processor, or the system provides no executable memory.
     pub fn new(program: &Program) -> Result<Self> {
         Self::with(program, None)
     }
@@ -114,5 +113,5 @@ impl Jit {
 }
 
 type Single = unsafe extern "C" fn(*const Context, *mut u32);
-/// The end of the records comes last; there must be one at least.
+/// The last argument is the end of the records; there must be at least one record.
 type Records = unsafe extern "C" fn(*const *const u8, *mut u32, *const *const u8);

@@ -1,4 +1,4 @@
-//! What the nodes of a program's graph do, and how they are connected.
+//! The nodes of a program's graph, and their edges.
 
 use crate::op::{Alu, Cond, Operand, Width};
 
@@ -17,7 +17,7 @@ pub(super) enum Register {
     X,
 }
 
-/// What is known of a packet beside its bytes.
+/// Metadata of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PacketInfo {
     Length,
@@ -26,7 +26,7 @@ pub(super) enum PacketInfo {
     InterfaceIndex,
 }
 
-/// What is done at a node. Loads at fixed places have been checked before.
+/// The operation of a node. The length was checked before loads at fixed places.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Action {
     /// A or X becomes bytes of the packet.
@@ -51,7 +51,7 @@ pub(super) enum Action {
     ToA,
 }
 
-/// What a comparison looks at.
+/// The left operand of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Subject {
     A,
@@ -67,8 +67,8 @@ pub(super) struct Set {
     pub(super) values: Vec<u32>,
 }
 
-/// A node of the graph. Its place is that of the instruction it comes from; `next`, `then` and
-/// `otherwise` are places after it.
+/// A node of the graph. Its index equals the index of its instruction; `next`, `then` and
+/// `otherwise` are larger indices.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Node {
     /// Nothing leads here.
@@ -96,9 +96,9 @@ pub(super) enum Node {
     ReturnA,
 }
 
-/// A, among the bits of what is live.
+/// The bit of A in sets of live registers and cells.
 pub(super) const A: u32 = 1 << 16;
-/// X, among the bits of what is live.
+/// The bit of X in sets of live registers and cells.
 pub(super) const X: u32 = 1 << 17;
 
 impl Node {
@@ -115,7 +115,7 @@ impl Node {
 }
 
 impl Action {
-    /// What it reads and what it writes.
+    /// The registers and cells that it reads, and those it writes.
     pub(super) fn effect(self) -> (u32, u32) {
         let bit = |register| match register {
             Register::A => A,

@@ -13,7 +13,7 @@ use crate::error::Refused;
 #[cfg(all(target_arch = "aarch64", not(miri)))]
 pub(super) use aarch64::publish;
 
-/// After it every thread that is told of the `len` bytes at `code` may run them.
+/// Lets other threads run the `len` bytes at `code`.
 #[cfg(any(not(target_arch = "aarch64"), miri))]
 #[expect(clippy::unnecessary_wraps, reason = "fails on processors that need it")]
 pub(super) fn publish(_code: *const u8, _len: usize) -> Result<(), Refused> {
@@ -27,8 +27,7 @@ mod aarch64 {
 
     use crate::error::Refused;
 
-    /// After it every thread that is told of the `len` bytes at `code`, which are readable, may run
-    /// them.
+    /// Lets other threads run the `len` bytes at `code`, which are readable.
     pub(in crate::jit) fn publish(code: *const u8, len: usize) -> Result<(), Refused> {
         clean(code.addr(), len);
         synchronise_threads()

@@ -6,13 +6,13 @@
 //!             what is needed   aarch64       made executable
 //! ```
 //!
-//! Generated code is safe for any program and any packet: it reads a packet only after it has
-//! compared the place with the length of the packet, keeps scratch memory on the stack, writes
-//! nothing else but verdicts, and always ends, because jumps lead forward.
+//! Generated code is safe for any program and any packet: it compares each place with the length of
+//! the packet before it reads there, keeps scratch memory on the stack, writes only verdicts, and
+//! always ends, because jumps lead forward.
 //!
-//! It is made from classic BPF and not from the translation to eBPF: the kernel verifies that one
-//! before it runs, and here there is no verifier. That also leaves the checks of the length to the
-//! generator, which can put many into one.
+//! The input is classic BPF instead of the translation to eBPF: the kernel verifies eBPF before it
+//! runs, and here there is no verifier. So the generator also places the length checks, and can
+//! merge several into one.
 //!
 //! One length check covers all loads at fixed offsets below 60 bytes; a second body serves shorter
 //! packets. The loop over a batch is part of the code, so 64 packets cost one call. On other CPUs

@@ -4,7 +4,7 @@ use std::io;
 
 use crate::error::Refused;
 
-/// Machine code that nobody can have.
+/// Executable memory on systems without it: no value exists.
 #[derive(Debug)]
 pub(super) enum Executable {}
 

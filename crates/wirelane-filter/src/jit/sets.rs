@@ -3,8 +3,8 @@
 use super::graph::{Node, Set, Subject};
 use crate::op::{Cond, Operand};
 
-/// Edges skip nodes that do nothing, chains become sets, and what nothing leads to
-/// any more is unreachable.
+/// Makes edges skip empty nodes, joins chains into sets, and marks nodes without predecessors as
+/// unreachable.
 pub(super) fn join(nodes: &mut [Node]) {
     for place in (0..nodes.len()).rev() {
         let skipped = |next: usize| match nodes.get(next) {

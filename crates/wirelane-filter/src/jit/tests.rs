@@ -38,7 +38,7 @@ fn nodes(ops: &[Op]) -> Vec<Node> {
 #[test]
 fn what_is_known_is_not_done_again() {
     use super::graph::Subject;
-    // `host a or host b or …`: one test of membership, no load, no check.
+    // `host a or host b or …`: one membership test, without loads or checks.
     let ops = chain(&[(Width::Word, 26), (Width::Word, 30)], &[1, 2, 3], None);
     let [Node::Step { require: None, action: None, .. }, Node::Member { sets, .. }, ..] =
         &nodes(&ops)[..]
@@ -46,7 +46,7 @@ fn what_is_known_is_not_done_again() {
         panic!("{:?}", nodes(&ops));
     };
     assert!(sets.iter().all(|set| set.values == [1, 2, 3]) && sets.len() == 2, "{sets:?}");
-    // A load at X goes into the comparison; an impossible comparison goes away.
+    // A load at X is merged into the comparison; an impossible comparison is removed.
     let equal = |k, jt, jf| Op::Branch { cond: Cond::Equal, operand: Operand::K(k), jt, jf };
     let ops = [
         Op::LoadXHeader(14),
@@ -77,8 +77,8 @@ fn check<'a>(ops: &[Op], packets: impl IntoIterator<Item = &'a [u8]>) {
     }
 }
 
-/// Packets of all lengths around those that matter, each in memory of its own, so that a read
-/// beyond the end is one beyond the allocation.
+/// Packets of all lengths around the relevant ones, each in a separate allocation, so that a read
+/// beyond the end is outside the allocation.
 fn packets() -> Vec<Box<[u8]>> {
     let lengths = (0..=20).chain([33, 34, 38, 59, 60, 61, 64, 1514]);
     lengths.map(|len| (0..len).map(|at| (at * 37 + 5) as u8).collect()).collect()
@@ -165,7 +165,7 @@ fn scratch_memory_and_transfers() {
 
 #[test]
 fn arithmetic() {
-    // What is loaded is not known when the code is made.
+    // Loaded values are unknown when the code is made.
     let load = [Op::LoadAbsolute(Width::Word, 0), Op::LoadXMemory(0)];
     for a in NUMBERS {
         let packet = a.to_be_bytes();
@@ -202,7 +202,7 @@ fn comparisons() {
                 let by_k = branch(Operand::K(b));
                 let mut programs = vec![
                     vec![load, by_k],
-                    // A is needed afterwards, or not known.
+                    // A is needed later, or unknown.
                     vec![load, Op::Alu(Alu::And, Operand::K(0xf0f)), by_k],
                     vec![load, Op::Alu(Alu::Add, Operand::K(1)), by_k],
                     vec![Op::LoadXImmediate(2), Op::LoadIndirect(width, 0), by_k],
@@ -278,7 +278,7 @@ fn chains_become_sets() {
     }
 }
 
-/// What a caller may know of a packet, in an order of its own.
+/// A caller's record, with fields in another order.
 #[repr(C)]
 struct Record {
     original_length: u32,
@@ -441,7 +441,7 @@ fn the_longest_programs() {
     }
     ops.push(Op::ReturnA);
     on_all(&ops);
-    // Whichever processor this is, no jump is too long for the others either.
+    // Jumps are short enough on every processor.
     assert!(emit::emit::<x86_64::X86_64>(&ops, None).is_some());
     assert!(emit::emit::<aarch64::Aarch64>(&ops, None).is_some());
 }

@@ -1,14 +1,14 @@
-//! The instructions of x86-64 for what filters do.
+//! Generates x86-64 instructions for filters.
 //!
-//! Neither callee-saved registers are used, nor stack beyond its red zone of 128 bytes:
+//! The code uses no callee-saved registers, and only the red zone of 128 bytes of the stack:
 //!
-//! | register | what it holds |
+//! | register | contents |
 //! |---|---|
 //! | RDI, R11 | the next record of the array, and its end |
-//! | RSI | where the next verdict goes |
+//! | RSI | the address of the next verdict |
 //! | R8, R9 | the packet, and its length as 64 bits |
 //! | RAX, RCX | A and X; the upper halves are 0 |
-//! | RDX, R10, XMM0 to 2 | nothing for long |
+//! | RDX, R10, XMM0 to 2 | temporary values |
 
 mod assembler;
 
@@ -310,7 +310,7 @@ impl X86_64 {
         }
     }
 
-    /// R10 becomes the bytes of the field as they are, under its mask.
+    /// Loads the bytes of the field into R10, in network order and masked.
     fn load_masked(&mut self, Field { offset, width, mask }: Field) {
         self.load_raw(Gpr::R10, width, Memory::at(Gpr::R8, offset));
         if mask != full(width) {
@@ -340,7 +340,7 @@ impl X86_64 {
         }
     }
 
-    /// Loads bytes of the packet as they are.
+    /// Loads bytes of the packet without swapping them.
     fn load_raw(&mut self, register: Gpr, width: Width, place: Memory) {
         match width {
             Width::Word => self.code.load_word(register, place),

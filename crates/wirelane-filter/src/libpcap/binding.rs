@@ -1,10 +1,10 @@
-//! Binding a loaded library's calls of its own functions to itself.
+//! Makes a loaded library call its internal functions directly.
 //!
 //! pcap_open_live() calls pcap_create(), and the dynamic linker binds such a call to the first
-//! function of that name: where the drop-in stands in front, to the drop-in. `RTLD_DEEPBIND` would
-//! change the order for all functions, free(3) among them: what strdup(3) has from the allocator of
-//! the program would be given to that of the C library. So only the slots of the library's own
-//! functions are written anew.
+//! function of that name. If the drop-in is loaded first, that is the function of the drop-in.
+//! `RTLD_DEEPBIND` would change the order for all functions, including free(3): memory from the
+//! program's allocator, such as the result of strdup(3), would be passed to the allocator of the C
+//! library. So this module rewrites only the slots of the library's exported functions.
 
 use std::ffi::{c_int, c_void};
 use std::ptr::NonNull;
@@ -66,7 +66,7 @@ const DT_JMPREL: i64 = 23;
 /// Makes the library call its own functions.
 ///
 /// # Errors
-/// The dynamic linker tells nothing of it, or its slots cannot be written.
+/// The dynamic linker does not describe the library, or its slots cannot be written.
 ///
 /// # Safety
 /// `handle` is of dlopen(3), and no thread runs a function of the library.
@@ -89,8 +89,8 @@ pub(super) unsafe fn bind_to_itself(handle: NonNull<c_void>) -> Result<(), Strin
         let value = |tag| {
             (0..).map(|i| *dynamic.add(i)).take_while(|it| it.tag != 0).find(|it| it.tag == tag)
         };
-        // glibc adds the base to addresses of this section, other C libraries leave them as they
-        // are in the file.
+        // glibc adds the base to addresses of this section; other C libraries leave the addresses
+        // of the file.
         let address = |tag| {
             let address = usize::try_from(value(tag)?.value).ok()?;
             Some(if address < base { base + address } else { address })

@@ -1,7 +1,7 @@
 //! The cache of the dynamic linker, `/etc/ld.so.cache`: which file has which name.
 //!
-//! The format is that of glibc since 2.2 (`elf/dl-cache.h`, `struct cache_file_new`). Other C
-//! libraries have none.
+//! This is the format of glibc since 2.2 (`elf/dl-cache.h`, `struct cache_file_new`). Other C
+//! libraries have no cache.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -9,10 +9,10 @@ use std::path::PathBuf;
 
 /// The files that `cache` holds under `name`, in its order.
 ///
-/// Files of other machines are among them, and files for better CPUs only (`glibc-hwcaps`) are not.
-/// Of a cache that is damaged it gives what it can read.
+/// The result includes files for other machines, and excludes files for better CPUs only
+/// (`glibc-hwcaps`). For a damaged cache, it contains the readable entries.
 pub(super) fn files(cache: &[u8], name: &str) -> Vec<PathBuf> {
-    // Before glibc 2.32 the older format stands in front of this one.
+    // Before glibc 2.32, the older format precedes this one.
     let start = cache.windows(MAGIC.len()).position(|window| window == MAGIC);
     let Some(cache) = start.and_then(|start| cache.get(start..)) else { return Vec::new() };
     let count = number(cache, MAGIC.len()).unwrap_or(0);
@@ -31,7 +31,7 @@ const MAGIC: &[u8] = b"glibc-ld.so.cache1.1";
 /// and three words that are not used.
 const HEADER: usize = 48;
 
-/// Flags, the offsets of name and file, a version of the system, and what the CPU needs.
+/// Flags, the offsets of name and file, an OS version, and the required CPU features.
 const ENTRY: usize = 24;
 
 fn number(bytes: &[u8], at: usize) -> Option<usize> {

@@ -1,7 +1,7 @@
 //! libpcap, loaded at run time: the compiler of filter expressions, and its own interpreter.
 //!
-//! Nothing is needed to build. Functions and structures are those of `pcap/pcap.h` and
-//! `pcap/bpf.h`, unchanged since libpcap 0.8.
+//! Building does not require libpcap. Functions and structures have the declarations of
+//! `pcap/pcap.h` and `pcap/bpf.h`, which are unchanged since libpcap 0.8.
 #![allow(unsafe_code)]
 
 mod binding;
@@ -20,7 +20,7 @@ pub use self::beside::NO_FLAGS;
 use self::functions::{Code, ERROR_SIZE, Functions};
 pub use self::header::file_header;
 
-/// What to say when there is no libpcap.
+/// The advice for systems without libpcap.
 pub const INSTALL: &str = "install libpcap: the package is libpcap0.8 on Debian and Ubuntu, \
                            libpcap on Fedora, Arch and Alpine, libpcap1 on openSUSE";
 
@@ -28,8 +28,8 @@ pub const INSTALL: &str = "install libpcap: the package is libpcap0.8 on Debian 
 #[derive(Debug)]
 pub struct Libpcap {
     functions: Functions,
-    /// Compiling was not thread-safe before libpcap 1.8, nor are the system's name look-ups
-    /// everywhere.
+    /// Compiling was not thread-safe before libpcap 1.8, and name look-ups are not thread-safe on
+    /// every system.
     compiling: Mutex<()>,
 }
 
@@ -62,7 +62,7 @@ pub fn library() -> Result<&'static Libpcap, String> {
 }
 
 impl Libpcap {
-    /// What the library calls itself, such as `libpcap version 1.10.3`.
+    /// The version text of the library, such as `libpcap version 1.10.3`.
     pub fn version(&self) -> String {
         // SAFETY: a string that stays.
         let version = unsafe { CStr::from_ptr((self.functions.version)()) };
@@ -82,10 +82,10 @@ impl Libpcap {
         optimize: bool,
     ) -> Result<Vec<Instruction>, String> {
         let _one_at_a_time = self.compiling.lock().unwrap_or_else(PoisonError::into_inner);
-        // Where a header begins with an address family, that of IPv6 is another one on each system.
-        // libpcap looks for those of all systems that make such packets if they are of a file, as
-        // all of these are, and otherwise only for that of its own (`gen_loopback_linktype` in
-        // gencode.c).
+        // On link types that begin with an address family, each system has a different number for
+        // IPv6. For a file, libpcap compares with the numbers of all systems that produce such
+        // packets, and all of these handles belong to files. Otherwise it compares only with the
+        // number of its system (`gen_loopback_linktype` in gencode.c).
         let begins_with_family = FAMILY_LINK_TYPES.contains(&link_type);
         let header = begins_with_family.then(|| file_header(link_type, snaplen));
         let handle = match &header {
@@ -129,11 +129,12 @@ impl Libpcap {
         }
     }
 
-    /// Makes a handle that only compiles do so for the kernel's view. Returns whether it does: not
-    /// all versions are known well enough.
+    /// Makes a handle of `pcap_open_dead` compile for the kernel's view. Returns whether it
+    /// succeeded: this needs a known version of libpcap.
     ///
     /// # Safety
-    /// The handle is open, of `pcap_open_dead` of this library, and nobody else's.
+    /// The handle is open, is the result of `pcap_open_dead` of this library, and no other code
+    /// uses it.
     pub unsafe fn look_beside(&self, handle: NonNull<c_void>) -> bool {
         let _one_at_a_time = self.compiling.lock().unwrap_or_else(PoisonError::into_inner);
         // SAFETY: by contract.
@@ -220,7 +221,7 @@ mod beside {
     /// now.
     ///
     /// # Safety
-    /// The handle is open, of this library, and nobody else's.
+    /// The handle is open, of this library, and no other code uses it.
     pub(super) unsafe fn set(library: &Functions, pcap: NonNull<c_void>) -> bool {
         let flags = *FLAGS.get_or_init(|| find(library));
         if let Some(flags) = flags {
@@ -333,7 +334,7 @@ mod beside {
         unsafe { at(pcap, flags).write_unaligned(SPECIAL_VLAN_HANDLING) }
     }
 
-    /// Whether `vlan` is compiled to a load of what the kernel knows of the packet.
+    /// Whether `vlan` compiles to a load of the kernel's VLAN metadata.
     ///
     /// # Safety
     /// The handle is open.

@@ -1,7 +1,7 @@
 //! The system's libpcap: found by its file, and loaded so that its calls stay its own.
 //!
-//! The dynamic linker is not asked for the name: where the drop-in of `wirelane-libpcap` is used,
-//! that name is its own. It is told by the symbol [`DROP_IN`].
+//! The dynamic linker cannot search by name: with the drop-in of `wirelane-libpcap`, that name
+//! leads to the drop-in. The symbol [`DROP_IN`] identifies the drop-in.
 
 use std::env;
 use std::ffi::{CStr, CString, OsStr, OsString, c_void};
@@ -14,13 +14,13 @@ use std::sync::OnceLock;
 
 use super::{binding, cache};
 
-/// A symbol that the drop-in has, and no libpcap.
+/// A symbol that only the drop-in has.
 pub const DROP_IN: &CStr = c"wirelane_libpcap";
 
 /// The variable that names the file of libpcap, instead of all places where it may be.
 pub const VARIABLE: &str = "WIRELANE_LIBPCAP_REAL";
 
-/// The names of the library. Debian and its descendants kept that of 0.8.
+/// The names of the library. Debian and its descendants kept the name of version 0.8.
 pub const NAMES: [&str; 2] = ["libpcap.so.1", "libpcap.so.0.8"];
 
 /// The loaded library. It is never unloaded.
@@ -35,8 +35,8 @@ unsafe impl Send for System {}
 // SAFETY: as above.
 unsafe impl Sync for System {}
 
-/// The library of this system, loaded when first asked for. What comes later (another root
-/// directory, another user) does not matter to it.
+/// The library of this system, loaded by the first call. Later changes of the process (another root
+/// directory, another user) do not affect it.
 ///
 /// # Errors
 /// There is none, or none that can be loaded: why.
@@ -150,8 +150,8 @@ fn own_file() -> Option<(u64, u64)> {
     Some((found.dev(), found.ino()))
 }
 
-/// A variable of the environment, unless the program has more privileges than its user, who could
-/// otherwise have it load anything.
+/// A variable of the environment. Ignored if the program has more privileges than its user: the
+/// user could otherwise make it load any library.
 fn variable(name: &str) -> Option<OsString> {
     // SAFETY: takes a number.
     let privileged = unsafe { libc::getauxval(libc::AT_SECURE) } != 0;

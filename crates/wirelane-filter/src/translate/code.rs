@@ -25,7 +25,7 @@ pub(super) struct Code {
 }
 
 impl Code {
-    /// For a program of so many classic instructions.
+    /// For a program of `ops` classic instructions.
     pub(super) fn new(ops: usize) -> Self {
         let insns = Vec::with_capacity(4 * ops + 16);
         Self { insns, starts: Vec::with_capacity(ops), jumps: Vec::new() }

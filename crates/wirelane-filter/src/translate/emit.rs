@@ -11,18 +11,19 @@
 //!
 //! M\[0\] to M\[15\] are the 64 bytes below the end of the stack frame. R1, R5 and R8 stay free.
 //!
-//! What the verifier asks for, and where in `kernel/bpf/verifier.c` it does:
+//! Requirements of the verifier, with their functions in `kernel/bpf/verifier.c`:
 //!
-//! * A packet pointer is good for as many bytes as a comparison with the end has shown, for all
-//!   pointers with the same variable part (`find_good_pkt_pointers`), and only within the first
-//!   65,535 bytes (`MAX_PACKET_OFF`). A load beyond that rejects the packet.
+//! * A comparison with the end makes that many bytes accessible, through all packet pointers with
+//!   the same variable part (`find_good_pkt_pointers`), and only within the first 65,535 bytes
+//!   (`MAX_PACKET_OFF`). A load beyond that rejects the packet.
 //! * Adding a variable to a packet pointer needs CAP_PERFMON (`sanitize_ptr_alu`), and so does the
 //!   length of a packet without fragments, a difference of pointers.
-//! * Long chains load because nothing but A, X, M and the two packet registers lives from one
-//!   instruction to the next, so the states of the ways that meet are equal and one is walked on.
+//! * Long chains load because only A, X, M and the two packet registers live from one instruction
+//!   to the next. So the states of paths that meet are equal, and the verifier continues on only
+//!   one.
 //!
-//! A packet in several buffers shows its first one: a load beyond it rejects, while the length is
-//! that of the whole packet (`bpf_xdp_get_buff_len`, Linux 5.18).
+//! For a packet in several buffers, only the first buffer is accessible: a load beyond it rejects,
+//! but the length covers the whole packet (`bpf_xdp_get_buff_len`, Linux 5.18).
 
 use crate::ebpf::{Alu as EAlu, Cond as ECond, Insn, Reg, Size};
 
@@ -37,8 +38,8 @@ use crate::program::Program;
 /// Translates `program` for XDP: the context is `struct xdp_md`.
 ///
 /// # Errors
-/// A usage error: the program asks for something that only the kernel's socket filter knows, or a
-/// jump becomes longer than eBPF allows.
+/// A usage error: the program needs data that only the kernel's socket filter has, or a jump
+/// becomes longer than eBPF allows.
 pub fn translate(program: &Program, buffers: Buffers, ending: Ending) -> Result<Vec<Insn>> {
     program.require_portable()?;
     let facts = Facts::gather(program.ops(), LIMIT);
@@ -187,9 +188,9 @@ impl Emitter<'_> {
         if x_most > most {
             self.code.jump(Insn::jump_if(ECond::Gt, X, most as i32, 0), Label::Reject);
         }
-        // The mask changes nothing but what the verifier knows: after a comparison of A and X in
-        // code that is never reached, its bounds of X may contradict each other, and then the sum
-        // would be no pointer (`adjust_ptr_min_max_vals`).
+        // The mask only informs the verifier: after a comparison of A and X in code that is never
+        // reached, its bounds of X may contradict each other, and then the sum would be no pointer
+        // (`adjust_ptr_min_max_vals`).
         self.code.emit([
             Insn::alu32_reg(EAlu::Mov, SCRATCH, X),
             Insn::alu32(EAlu::And, SCRATCH, LIMIT as i32),
@@ -223,8 +224,8 @@ impl Emitter<'_> {
             Ancillary::Queue => xdp_md::RX_QUEUE_INDEX,
             Ancillary::InterfaceIndex => xdp_md::INGRESS_IFINDEX,
             Ancillary::Protocol => return self.load_protocol(present),
-            // XDP sees no packet that the host sends, and no tag beside a packet. What is not
-            // portable was refused.
+            // XDP runs only on received packets, with their tags in the bytes. Other fields that
+            // are not portable were refused.
             _ => return self.code.emit([Insn::mov(A, 0)]),
         };
         self.code.emit([Insn::load(Size::Word, A, CONTEXT, offset)]);

@@ -1,6 +1,6 @@
-//! What a translated program is for.
+//! The environment of a translated program.
 
-/// In what packets come to an XDP program.
+/// The number of buffers of a packet in an XDP program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Buffers {
     /// Each in one buffer.
@@ -12,7 +12,7 @@ pub enum Buffers {
 /// How a translated program begins and ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
-    /// A program of its own: the context comes in R1, and it exits with the result in R0.
+    /// A complete program: R1 holds the context at entry, and it exits with the result in R0.
     Exit,
     /// Part of a larger program: the context is in R6, which is kept, and all ways lead behind the
     /// last instruction, with the result in R0. R1 to R5, R7, R9 and the 64 bytes below R10 are

@@ -1,4 +1,4 @@
-//! What is compared. The first engine of a list says what is right.
+//! The engines that the tests compare. The first engine of a list is the reference.
 
 use std::os::unix::net::UnixDatagram;
 
@@ -7,7 +7,7 @@ use wirelane_filter::libpcap;
 use wirelane_filter::{Buffers, Ending, Interpreter, Metadata, Packet, Program, translate};
 use wirelane_os::bpf::{self, Load, ProgramType};
 
-/// What every packet comes with: what a test run of XDP on `lo` says.
+/// The metadata of every packet, equal to an XDP test run on `lo`.
 pub(crate) const METADATA: Metadata = Metadata { queue: 0, packet_type: 0, interface_index: 1 };
 
 /// Runs a program on a packet; `None` for a packet that the engine cannot be given.
@@ -66,7 +66,7 @@ fn machine_code(program: &Program) -> Option<Run<'_>> {
 }
 
 fn libpcap(program: &Program) -> Option<Run<'_>> {
-    // It knows no ancillary load but those of VLAN tags.
+    // libpcap supports only the ancillary loads for VLAN tags.
     if !program.ancillary().is_empty() {
         return None;
     }
@@ -76,7 +76,7 @@ fn libpcap(program: &Program) -> Option<Run<'_>> {
 }
 
 fn socket(program: &Program) -> Option<Run<'_>> {
-    // What is no network packet has no queue, and its protocol is 0.
+    // Datagrams of this socket have no queue, and their protocol is 0.
     if !program.ancillary().is_empty() {
         return None;
     }
@@ -90,7 +90,7 @@ fn socket(program: &Program) -> Option<Run<'_>> {
     };
     wirelane_os::packet::attach_filter(&receiver, &instructions).unwrap();
     Some(Box::new(move |packet| {
-        // An empty datagram cannot be told from one that was cut to nothing.
+        // An empty datagram and a datagram cut to nothing look the same.
         if packet.data.is_empty() {
             return None;
         }

@@ -51,8 +51,7 @@ fn privileged_the_verifier_accepts_random_programs_and_the_kernel_agrees() {
     agree_on_random_programs(&[Engine::INTERPRETER, Engine::XDP], 50_000, 2);
 }
 
-/// A comparison of A with X that cannot come out so leaves the verifier with bounds of X that
-/// contradict each other.
+/// An impossible comparison of A with X leaves the verifier with contradictory bounds of X.
 #[test]
 fn privileged_the_verifier_accepts_code_that_is_never_reached() {
     if !privileged::require() {
@@ -110,7 +109,7 @@ fn disassembly_and_decimals_are_those_of_tcpdump() {
         String::from_utf8(output.stdout).unwrap()
     };
     let ethernet = corpus::expressions().into_iter().filter(|e| e.link_type == 1);
-    // What is asked of the kernel depends on whether tcpdump could open an interface.
+    // The compiled program depends on whether tcpdump could open an interface.
     for expression in ethernet.step_by(11).filter(|e| !e.text.contains("vlan")) {
         let program = compile(&expression.text, 1, SNAPLEN).unwrap().of_kernel().clone();
         assert_eq!(program.to_string(), tcpdump("-d", &expression.text), "{}", expression.text);
@@ -179,7 +178,8 @@ fn agree(engines: &[Engine], text: &str, program: &Program, packets: &[&[u8]]) -
         for (engine, run) in &prepared {
             let Some(result) = run.as_ref().and_then(|run| run(&packet)) else { continue };
             let expected = *expected.get_or_insert(result);
-            // A kernel socket says how much it keeps of the packet, not what the program accepts.
+            // A kernel socket only reports the length that it keeps; the result of the program is
+            // hidden.
             let same = match engine.is_cut {
                 true => result == expected.min(packet.wire_len),
                 false => result == expected,

@@ -21,7 +21,7 @@ pub(crate) fn corpus() -> Vec<Vec<u8>> {
         }
         packets.push(damaged);
     }
-    // Headers of one packet, behind those of another.
+    // The headers of one packet after the headers of another.
     for _ in 0..60 {
         let (a, b) = (dice.below(whole.len() as u32), dice.below(whole.len() as u32));
         let (a, b) = (&whole[a as usize], &whole[b as usize]);

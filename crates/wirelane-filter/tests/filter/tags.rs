@@ -1,5 +1,5 @@
-//! A filter means the same where the kernel has taken the outer VLAN tag out and where it is in the
-//! bytes.
+//! A filter selects the same packets with the outer VLAN tag removed by the kernel as with the tag
+//! in the bytes.
 
 use wirelane_filter::op::{Ancillary, Op};
 use wirelane_filter::{Interpreter, Packet, Program, compile};
@@ -42,7 +42,7 @@ fn answered(program: &Program, tag: Option<(u16, u16)>) -> Interpreter {
 fn compare(text: &str, kernel: &Program, bytes: &Program, frames: &[Vec<u8>]) -> usize {
     let on_bytes = Interpreter::new(bytes).unwrap();
     let mut accepted = 0;
-    // What is shorter is no Ethernet frame, and the question for a tag rejects it.
+    // Shorter frames are no Ethernet frames, and the test for a tag rejects them.
     for frame in frames.iter().filter(|frame| frame.len() >= 16) {
         let untagged = untag(frame);
         let run = |interpreter: &Interpreter, data: &[u8]| {
@@ -122,7 +122,7 @@ fn udp_is_true_of_tagged_packets_and_tags_count_from_the_outer_one() {
     }
 }
 
-/// A comparison of the type that came out true costs nothing more.
+/// A true comparison of the type needs no test for a tag.
 #[test]
 fn tags_are_asked_for_last() {
     let program = compile("ip or arp", 1, SNAPLEN).unwrap();

@@ -12,7 +12,7 @@ pub(super) struct Gpr(pub(super) u32);
 
 /// For immediates, within an instruction of the assembler.
 const IP0: Gpr = Gpr(16);
-/// Reads as 0, and what is written to it is lost.
+/// Reads as 0 and ignores writes.
 pub(super) const ZERO: Gpr = Gpr(31);
 /// The stack pointer: the same number as [`ZERO`], as the base of loads and stores, and in
 /// arithmetic with immediates.
@@ -57,7 +57,7 @@ pub(super) enum Binary {
     Lsrv = LSRV,
 }
 
-/// A condition, unsigned; the number is that of the encoding.
+/// An unsigned condition. The discriminant is the number in the encoding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub(in crate::jit) enum Condition {
@@ -149,7 +149,7 @@ impl Assembler {
         };
         let field = match immediate {
             0..0x1000 => immediate << 10,
-            // The immediate has 12 bits, which can be those from bit 12 on.
+            // The immediate has 12 bits, optionally shifted left by 12.
             0x1000..0x100_0000 if immediate & 0xfff == 0 => 1 << 22 | (immediate >> 12) << 10,
             _ => {
                 self.mov_immediate(IP0, immediate);
@@ -285,12 +285,12 @@ impl Assembler {
         self.word(opcode | n(base) | dst.0);
     }
 
-    /// `ldr dst, [memory]`, on 64 bits; the displacement is a multiple of 8, and not negative.
+    /// `ldr dst, [memory]`, on 64 bits; the displacement is a non-negative multiple of 8.
     pub(super) fn load_double(&mut self, dst: Gpr, Memory { base, displacement }: Memory) {
         self.word(LDR_X | (((displacement as u32 / 8) & 0xfff) * IMM12) | n(base) | dst.0);
     }
 
-    /// `str src, [memory]`, on 32 bits; the displacement is a multiple of 4, and not negative.
+    /// `str src, [memory]`, on 32 bits; the displacement is a non-negative multiple of 4.
     pub(super) fn store_word(&mut self, Memory { base, displacement }: Memory, src: Gpr) {
         self.word(STR | (((displacement as u32 / 4) & 0xfff) * IMM12) | n(base) | src.0);
     }
@@ -337,8 +337,7 @@ impl Assembler {
         self.word(LDR_LITERAL_Q | dst.0);
     }
 
-    /// `cmeq dst.4s, dst.4s, src.4s`: each lane becomes all ones where it is equal, and 0
-    /// elsewhere.
+    /// `cmeq dst.4s, dst.4s, src.4s`: equal lanes become all ones, other lanes 0.
     pub(super) fn vector_equal(&mut self, dst: Vector, src: Vector) {
         self.word(CMEQ_REGISTER | src.0 << 16 | dst.0 << 5 | dst.0);
     }
@@ -401,7 +400,7 @@ pub(super) fn pattern(immediate: u32) -> Option<u32> {
     let run = (1_u64 << ones) - 1;
     let rotated = |by: u32| (run | run << size) >> by & ((1 << size) - 1);
     let rotation = (0..size).find(|by| rotated(*by) == u64::from(element))?;
-    // Ones above the bit that stands for the size, and below it the number of ones, less one.
+    // Ones above the bit that encodes the size; below it, the number of ones minus one.
     let length = !(2 * size - 1) & 0x3f | (ones - 1);
     Some(rotation << 16 | length << 10)
 }

@@ -1,7 +1,7 @@
-//! Encodings of the instructions that filters are made of, by mnemonic and with all operands 0
-//! (Arm Architecture Reference Manual, C6.2 for those of the base and C7.2 for vectors).
+//! Encodings of the instructions that filters use, by mnemonic and with all operands 0 (Arm
+//! Architecture Reference Manual, C6.2 for base instructions and C7.2 for vectors).
 //!
-//! What works on 32 bits works on 64 with [`X`] set, where the table says so.
+//! 32-bit instructions become 64-bit instructions with [`X`], where the comment says so.
 
 /// Operands of 64 bits instead of 32: `sf` of arithmetic and logical instructions.
 pub(super) const X: u32 = 1 << 31;
@@ -39,8 +39,8 @@ pub(super) const MSUB: u32 = 0x1b00_8000;
 pub(super) const REV16: u32 = 0x5ac0_0400;
 pub(super) const REV: u32 = 0x5ac0_0800;
 
-/// Loads and stores: the immediate is unsigned, of 12 bits, and counts in units of what is loaded
-/// (`LDR`), or it is signed, of 9 bits, and counts bytes (`LDUR`).
+/// Loads and stores. The immediate is unsigned, has 12 bits and counts units of the access size
+/// (`LDR`), or it is signed, has 9 bits and counts bytes (`LDUR`).
 pub(super) const LDRB: u32 = 0x3940_0000;
 pub(super) const LDRH: u32 = 0x7940_0000;
 pub(super) const LDR: u32 = 0xb940_0000;

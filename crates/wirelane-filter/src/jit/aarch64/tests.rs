@@ -4,7 +4,7 @@
 use super::*;
 use assembler::pattern;
 
-/// The words of what `emit` emits.
+/// The instruction words that `emit` emits.
 fn words(emit: impl FnOnce(&mut Assembler)) -> Vec<u32> {
     let mut code = Assembler::default();
     emit(&mut code);
@@ -133,7 +133,7 @@ fn a_distance_that_does_not_fit_is_no_code() {
     }
 }
 
-/// What logical instructions make of the field (`DecodeBitMasks` of the manual).
+/// Decodes the immediate of a logical instruction (`DecodeBitMasks` of the manual).
 fn decoded(field: u32) -> u32 {
     let (rotation, length) = (field >> 16 & 0x3f, field >> 10 & 0x3f);
     let size = 1 << (31 - (!length & 0x3f).leading_zeros());

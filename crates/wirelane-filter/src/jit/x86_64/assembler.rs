@@ -29,7 +29,7 @@ pub(super) enum Xmm {
     X2 = 2,
 }
 
-/// Operations on two operands; the number is that of the opcode group 1.
+/// Operations on two operands; the discriminant is the number in opcode group 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum Binary {
@@ -41,7 +41,7 @@ pub(super) enum Binary {
     Cmp = 7,
 }
 
-/// Shifts; the number is that of the opcode group 2.
+/// Shifts; the discriminant is the number in opcode group 2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum Shift {
@@ -50,7 +50,7 @@ pub(super) enum Shift {
     Right = 5,
 }
 
-/// Operations on one operand; the number is that of the opcode group 3.
+/// Operations on one operand; the discriminant is the number in opcode group 3.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum Unary {
@@ -59,7 +59,7 @@ pub(super) enum Unary {
     Div = 6,
 }
 
-/// The condition of a jump, unsigned; the number is that of the opcode.
+/// The unsigned condition of a jump; the discriminant is the number in the opcode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(in crate::jit) enum Condition {
@@ -274,7 +274,7 @@ impl Assembler {
         self.code.extend([0x66, 0x0f, 0x6f, modrm(3, dst as u8, src as u8)]);
     }
 
-    /// `pcmpeqd dst, constant`: each lane becomes all ones where it is equal, and 0 elsewhere.
+    /// `pcmpeqd dst, constant`: equal lanes become all ones, other lanes 0.
     pub(super) fn vector_equal(&mut self, dst: Xmm, constant: [u32; 4]) {
         self.code.extend([0x66, 0x0f, 0x76, modrm(0, dst as u8, 5), 0, 0, 0, 0]);
         self.code.link_constant(constant);
@@ -329,7 +329,7 @@ impl Assembler {
         self.code.push(modrm(3, reg as u8, rm as u8));
     }
 
-    /// An instruction whose operation stands in the register field.
+    /// An instruction with its operation in the register field.
     fn group(&mut self, wide: bool, op: u8, rm: Gpr, opcode: u8) {
         self.rex(wide, 0, 0, rm as u8);
         self.code.extend([opcode, modrm(3, op, rm as u8)]);
@@ -351,7 +351,8 @@ impl Assembler {
     fn memory(&mut self, wide: bool, reg: u8, memory: Memory, opcode: &[u8]) {
         let Memory { base, index, displacement } = memory;
         let short = i8::try_from(displacement).ok();
-        // Without displacement only RBP and R13 could not be bases, and neither is in `Gpr`.
+        // Only RBP and R13 cannot be a base without displacement, and `Gpr` contains neither of
+        // them.
         let mode = match short {
             Some(0) => 0,
             Some(_) => 1,
