@@ -18,7 +18,7 @@ pub fn allowed_cpus() -> Result<Vec<u32>> {
         .collect())
 }
 
-/// Pins the calling thread to one CPU; threads started afterwards inherit that.
+/// Pins the calling thread to one CPU; threads that it starts later inherit the CPU.
 ///
 /// # Errors
 /// `EINVAL` for a CPU that does not exist, is offline, or is outside the process's cpuset.
@@ -37,8 +37,8 @@ pub fn pin_to(cpus: &[u32]) -> Result<()> {
 /// Pins another thread, by its number, to one CPU.
 ///
 /// # Errors
-/// As [`pin`]; `ESRCH` when there is no such thread, `EPERM` when it is another user's, `EINVAL`
-/// too for one that the kernel keeps where it is.
+/// As [`pin`]; `ESRCH` when there is no such thread, `EPERM` for a thread of another user, also
+/// `EINVAL` for a kernel thread that is bound to its CPU.
 pub fn pin_thread(thread: u32, cpu: u32) -> Result<()> {
     let missing = || OsError::from_errno("sched_setaffinity", thread.to_string(), libc::ESRCH);
     let pid = i32::try_from(thread).ok().and_then(Pid::from_raw).ok_or_else(missing)?;

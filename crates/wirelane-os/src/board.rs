@@ -1,17 +1,17 @@
-//! Numbers that a program shows to others, without a thread, a file or a socket: in a memory of its
-//! own (memfd), which others find among its descriptors.
+//! Numbers that a program publishes without a thread, a file or a socket. They are in a memfd,
+//! which readers find among the program's descriptors.
 //!
 //! ```text
 //!   Board::set ─▶ memfd "wirelane-board" ◀─ /proc/PID/fd/N ◀─ of_process
 //! ```
 //!
-//! Nothing has to be removed when the program ends, however it does. It may change its user, its
-//! root directory or the system calls that it may use: setting a number is a store to memory. A
-//! child has a copy of the descriptor, and of the pages themselves: they show the number of the
-//! process that made them, and only that process writes to them.
+//! The kernel removes the memory when the program ends in any way. The program may change its user,
+//! its root directory or its system call filter: setting a number is a store to memory. A child
+//! inherits the descriptor and shares the pages. They contain the ID of the process that made them,
+//! and only that process writes to them.
 //!
-//! Whoever may trace the program for reading (ptrace(2)) may open its descriptors: its own user,
-//! unless it has changed its user since it was started, and root.
+//! Processes that may trace the program for reading (ptrace(2)) may open its descriptors: root, and
+//! processes of the same user, unless the program has changed its user since its start.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
@@ -30,7 +30,7 @@ use crate::fork;
 use crate::mmap::Mapping;
 
 const NAME: &str = "wirelane-board";
-/// What /proc says that such a descriptor leads to.
+/// The target of such a descriptor's link in /proc.
 const TARGET: &str = "/memfd:wirelane-board (deleted)";
 /// Its first eight bytes.
 const MAGIC: u64 = u64::from_be_bytes(*b"WLBOARD1");
@@ -49,25 +49,26 @@ const BOARDS: usize = 1024;
 const BYTES: usize = 4 << 20;
 /// How often to look again while numbers change.
 const LOOKS: u32 = 100;
-/// After so many looks the writer lost its CPU amidst a change: time for it to come back.
+/// After this number of looks, the writer was probably preempted during a change: sleep, so that it
+/// can continue.
 const EAGER: u32 = 20;
 const NAP: Duration = Duration::from_micros(200);
 
-/// Shows a text and numbers to others.
+/// Publishes a text and numbers.
 #[derive(Debug)]
 pub struct Board {
     mapping: Mapping,
     count: usize,
-    /// Whether the process is a copy is told by this.
+    /// The fork generation of the process that made it, by which a copy recognizes itself.
     generation: u64,
-    /// `None` once it was left to somebody else.
+    /// `None` once another owner has the descriptor.
     fd: Option<OwnedFd>,
     /// Of the memory, however the program treats its descriptors.
     identity: (u64, u64),
 }
 
 impl Board {
-    /// Shows `text` and so many numbers, all 0.
+    /// Publishes `text` and `count` numbers, all 0.
     ///
     /// # Errors
     /// There is no descriptor or no memory left, or files may not be that long (`EFBIG`).
@@ -89,7 +90,8 @@ impl Board {
         // Memory that is short is an error here. Later it would be a SIGBUS.
         rustix::fs::fallocate(&fd, FallocateFlags::empty(), 0, len as u64)
             .map_err(fail("fallocate"))?;
-        // Who shortened it would end the program. Without seals nobody is kept from it.
+        // A process that truncated the file would cause SIGBUS here. Without seals, any process
+        // with the descriptor could do so.
         let seals = SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL;
         let _ = rustix::fs::fcntl_add_seals(&fd, seals);
         let identity = rustix::fs::fstat(&fd).map(identity).map_err(fail("fstat"))?;
@@ -100,7 +102,7 @@ impl Board {
         board.write(PROCESS, &std::process::id().to_ne_bytes());
         board.write(LENGTH, &length.to_ne_bytes());
         board.write(COUNT, &number.to_ne_bytes());
-        // Last: who sees this sees all of it.
+        // Last: a reader that sees the magic number also sees the other fields.
         board.word(0).store(MAGIC, Ordering::Release);
         Ok(board)
     }
@@ -114,7 +116,8 @@ impl Board {
         }
         let changes = self.word(CHANGES);
         let before = changes.load(Ordering::Relaxed);
-        // Odd while numbers change. Whoever reads one that was set after this sees it.
+        // Odd while numbers change. A reader that sees a number set after this store also sees this
+        // store.
         changes.store(before.wrapping_add(1), Ordering::Relaxed);
         fence(Ordering::Release);
         for (position, number) in (first..self.count).zip(numbers) {
@@ -123,7 +126,7 @@ impl Board {
         changes.store(before.wrapping_add(2), Ordering::Release);
     }
 
-    /// Whether it is another process's: this one is a copy of it, and needs a board of its own.
+    /// Whether this process is a copy of the board's process, and needs a new board.
     #[inline]
     pub fn is_inherited(&self) -> bool {
         self.generation != fork::generation()
@@ -167,7 +170,7 @@ fn identity(status: Stat) -> (u64, u64) {
     (status.st_dev, status.st_ino)
 }
 
-/// What a board shows.
+/// The contents of a board.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shown {
     /// Its text.
@@ -176,8 +179,8 @@ pub struct Shown {
     pub numbers: Vec<u64>,
 }
 
-/// The boards of process `pid`, in the order of their descriptors. Those that it has from another
-/// process are not its own. Whatever it shows is read without waiting, within bounds.
+/// The boards of process `pid`, in the order of their descriptors, without boards that it inherited
+/// from another process. Reading any contents is bounded and never blocks.
 ///
 /// # Errors
 /// `NotFound` if there is no such process, `PermissionDenied` if its descriptors may not be seen.
@@ -369,7 +372,7 @@ mod tests {
         assert!(rustix::fs::fstat(&taken).is_ok());
     }
 
-    /// Whoever asks for a board of a length that files may not have gets an error, and no signal.
+    /// A board of a length that files may not have is an error, and causes no signal.
     #[test]
     fn what_is_too_long_is_an_error() {
         assert_eq!(Board::new("", MOST + 1).unwrap_err().errno(), Some(libc::EFBIG));
@@ -389,7 +392,7 @@ mod tests {
         assert_eq!(of_process(u32::MAX).unwrap_err().kind(), ErrorKind::NotFound);
     }
 
-    /// Whatever a program puts into such a memory.
+    /// Boards with damaged contents.
     #[test]
     fn what_is_damaged_is_not_shown() {
         let board = Board::new("damaged", 2).unwrap();
@@ -446,8 +449,8 @@ mod tests {
         drop(many);
     }
 
-    /// A copy of the process has a copy of the descriptor. What it sets changes nothing, and it
-    /// shows nothing.
+    /// A copy of the process has a copy of the descriptor. Its calls of `set` change nothing, and
+    /// it shows no board.
     #[test]
     fn a_copy_of_the_process_needs_its_own() {
         let mut board = Board::new("copied", 1).unwrap();

@@ -13,7 +13,7 @@ pub enum Version {
     Two,
 }
 
-/// This process, the one that started it, and so on, as far as /proc shows them.
+/// The process IDs of this process and its ancestors, as far as /proc shows them.
 pub fn ancestry() -> impl Iterator<Item = u32> {
     std::iter::successors(Some(std::process::id()), |pid| {
         let status = file::small(format!("/proc/{pid}/status")).ok()?;
@@ -27,7 +27,7 @@ pub fn ancestry() -> impl Iterator<Item = u32> {
 pub fn own(controller: &str) -> Option<(PathBuf, Version)> {
     let read = |file: String| file::small(file).ok();
     let own = read("/proc/self/cgroup".to_owned())?;
-    // `ip netns exec` mounts another /sys over the old one, without cgroups: whoever called it
+    // `ip netns exec` mounts another /sys over the old one, without cgroups: its parent process
     // still sees them.
     ancestry().enumerate().find_map(|(position, pid)| {
         let mounts = read(format!("/proc/{pid}/mountinfo"))?;

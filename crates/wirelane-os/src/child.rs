@@ -30,9 +30,9 @@ pub fn end_with_thread(command: &mut Command) -> &mut Command {
 
 /// Makes what `command` starts react to every signal as it does by default, with none blocked.
 ///
-/// Who was started in the background of a script ignores SIGINT and SIGQUIT, who was started by
-/// nohup(1) SIGHUP, and children inherit that (execve(2)). A shell cannot even undo it (POSIX,
-/// `trap`), so ^C would never reach one.
+/// A background process of a script ignores SIGINT and SIGQUIT, a process under nohup(1) ignores
+/// SIGHUP, and children inherit that (execve(2)). Not even a shell can undo it (POSIX, `trap`), so
+/// ^C would never reach such a child.
 pub fn default_signals(command: &mut Command) -> &mut Command {
     let reset = || {
         // Refused for SIGKILL and SIGSTOP, which have no other, and for the two that the C library
@@ -54,18 +54,18 @@ pub fn default_signals(command: &mut Command) -> &mut Command {
     unsafe { command.pre_exec(reset) }
 }
 
-/// [`default_signals`], and a process group of its own for what `command` starts, so that it gets
-/// its signals from us alone: neither ^C nor the end of the terminal reaches it, and [`end`]
-/// reaches what it starts itself.
+/// [`default_signals`], and a separate process group for the child, so that only this process sends
+/// it signals: neither ^C nor the end of the terminal reaches it, and [`end`] also reaches the
+/// child's descendants.
 pub fn independent(command: &mut Command) -> &mut Command {
     default_signals(command).process_group(0)
 }
 
-/// Ends the [`independent`] `child` and what it has started: asks (SIGTERM), and after `grace` does
-/// not ask (SIGKILL). One that has been waited for is left alone.
+/// Ends the [`independent`] `child` and its descendants: sends SIGTERM, and SIGKILL after `grace`.
+/// A child that was already waited for is left alone.
 ///
 /// # Errors
-/// What waitid(2) gives.
+/// The errors of waitid(2).
 pub fn end(child: &mut Child, grace: Duration) -> io::Result<ExitStatus> {
     if let Some(status) = child.try_wait()? {
         return Ok(status);
@@ -106,8 +106,8 @@ mod tests {
         child
     }
 
-    /// What a script, an ignoring parent and a blocking thread hand down is not what a child begins
-    /// with.
+    /// A child does not inherit the signal settings of a script, a parent that ignores signals, or
+    /// a thread that blocks them.
     #[test]
     fn a_child_begins_with_default_signals_whatever_its_parent_ignores_and_blocks() {
         let signals = |begin: bool| {

@@ -25,7 +25,7 @@ impl CpuTime {
         self.user.saturating_add(self.system)
     }
 
-    /// What was used since `earlier`.
+    /// The CPU time used since `earlier`.
     pub fn since(self, earlier: CpuTime) -> CpuTime {
         CpuTime {
             user: self.user.saturating_sub(earlier.user),
@@ -34,8 +34,7 @@ impl CpuTime {
     }
 }
 
-/// Nanoseconds since the epoch, on the clock of packet time stamps; 0 when the clock stands before
-/// it.
+/// Nanoseconds since the epoch, on the clock of packet time stamps; 0 for a time before the epoch.
 pub fn realtime_ns() -> u64 {
     nanoseconds(ClockId::Realtime)
 }
@@ -73,28 +72,28 @@ impl DeviceClock {
 pub fn sleep_until(at: u64) {
     let seconds = i64::try_from(at / 1_000_000_000).unwrap_or(i64::MAX);
     let until = Timespec { tv_sec: seconds, tv_nsec: (at % 1_000_000_000) as _ };
-    // Who is interrupted looks at the clock again.
+    // After a signal, the caller reads the clock again.
     let _ = clock_nanosleep_absolute(ThreadClock::Monotonic, &until);
 }
 
-/// From now on the kernel wakes the calling thread when its time has come, and not up to 50 µs
-/// later together with others (`PR_SET_TIMERSLACK`).
+/// From now on the kernel wakes the calling thread on time, instead of up to 50 µs later together
+/// with others (`PR_SET_TIMERSLACK`).
 pub fn wake_promptly() {
     // It may be late as before.
     let _ = set_current_timer_slack(NonZeroU64::new(1));
 }
 
-/// How far the clock without leap seconds (TAI) is ahead of that of [`realtime_ns`], in
-/// nanoseconds; 0 where nobody has told the kernel.
+/// How far the clock without leap seconds (TAI) is ahead of [`realtime_ns`], in nanoseconds; 0 if
+/// the kernel was not told the offset.
 pub fn tai_offset_ns() -> u64 {
     const SECOND: u64 = 1_000_000_000;
     let Ok(tai) = clock_gettime_dynamic(DynamicClockId::Tai) else { return 0 };
     let ahead = since_start(tai).saturating_sub(realtime_ns());
-    // Whole seconds: what passed between the two looks is not meant.
+    // Rounded to whole seconds: the time between the two calls is not part of the offset.
     (ahead + SECOND / 2) / SECOND * SECOND
 }
 
-/// Nanoseconds on a clock that never goes back; from an arbitrary start.
+/// Nanoseconds on a monotonic clock, from an arbitrary start.
 pub fn monotonic_ns() -> u64 {
     nanoseconds(ClockId::Monotonic)
 }
@@ -121,12 +120,12 @@ pub fn thread_cpu_ns() -> u64 {
     nanoseconds(ClockId::ThreadCPUTime)
 }
 
-/// CPU time of all threads of this process, those that ended included.
+/// CPU time of all threads of this process, including finished threads.
 pub fn process_cpu() -> CpuTime {
     usage(libc::RUSAGE_SELF)
 }
 
-/// CPU time of all threads of another process, those that ended included, to a hundredth of a
+/// CPU time of all threads of another process, including finished threads, to a hundredth of a
 /// second; `None` if there is no such process.
 pub fn process_cpu_of(pid: u32) -> Option<CpuTime> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
@@ -141,7 +140,7 @@ pub fn process_cpu_of(pid: u32) -> Option<CpuTime> {
     Some(CpuTime { user: time()?, system: time()? })
 }
 
-/// CPU time of all children that have ended and were waited for, with that of their own such
+/// CPU time of all children that have ended and were waited for, including their waited-for
 /// children.
 pub fn children_cpu() -> CpuTime {
     usage(libc::RUSAGE_CHILDREN)

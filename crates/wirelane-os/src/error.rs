@@ -15,9 +15,9 @@ pub struct OsError {
     /// The system call, with the option or request when there is one, e.g.
     /// `setsockopt PACKET_RX_RING`.
     pub call: &'static str,
-    /// What the call was applied to, e.g. an interface name; may be empty.
+    /// The object of the call, e.g. an interface name; may be empty.
     pub object: String,
-    /// What the kernel answered.
+    /// The error of the kernel.
     pub source: io::Error,
 }
 
@@ -99,7 +99,7 @@ pub fn is_exhaustion(errno: i32) -> bool {
     matches!(errno, libc::EMFILE | libc::ENFILE | libc::ENOMEM | libc::ENOBUFS)
 }
 
-/// What [`errno_name`] answers for a number it does not know.
+/// The result of [`errno_name`] for an unknown number.
 pub const UNKNOWN: &str = "unknown errno";
 
 /// The symbolic name of an errno (a positive number), e.g. `EPERM` for 1, or [`UNKNOWN`].

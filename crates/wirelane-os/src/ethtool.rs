@@ -1,4 +1,4 @@
-//! What a driver says of itself: the read-only `SIOCETHTOOL` requests, and two that are not.
+//! Information from a driver: the read-only `SIOCETHTOOL` requests, and two that change settings.
 //!
 //! Every request answers `None` when the driver does not implement it (`EOPNOTSUPP`), which is no
 //! error: most virtual devices implement few. Any other failure is kept. The interface is looked up
@@ -189,8 +189,8 @@ impl Ethtool {
         if !self.ask("ioctl ETHTOOL_GLINKSETTINGS", &mut shape)? {
             return Ok(None);
         }
-        // Asked with the wrong number of mask words, the kernel answers with minus the right number
-        // and nothing else (ethtool_get_link_ksettings).
+        // For a wrong number of mask words, the kernel only returns the negated right number
+        // (ethtool_get_link_ksettings).
         let Some(words) = link_mode_words(&shape.bytes()) else { return Ok(None) };
         let length = size_of::<UapiLinkSettings>() + 3 * 4 * usize::from(words);
         let mut whole = Request::new(ETHTOOL_GLINKSETTINGS, length);
@@ -205,13 +205,13 @@ impl Ethtool {
     /// What the kernel says, except that the driver does not implement the request.
     pub fn clock(&self) -> Result<Option<u32>> {
         let number = self.timestamping()?.and_then(|answer| word(&answer, 2 * 4));
-        // -1 stands for none.
+        // -1 means none.
         Ok(number.filter(|number| number.cast_signed() >= 0))
     }
 
-    /// Who can take the time of every received packet, as bits `SOF_TIMESTAMPING_…` of
-    /// `linux/net_tstamp.h`: none if the device takes that of some packets only. `None` if the
-    /// driver cannot say.
+    /// The components that can time-stamp every received packet, as bits `SOF_TIMESTAMPING_…` of
+    /// `linux/net_tstamp.h`: none if the device stamps only some packets. `None` if the driver does
+    /// not implement the request.
     ///
     /// # Errors
     /// What the kernel says, except that the driver does not implement the request.

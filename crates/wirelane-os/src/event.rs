@@ -1,4 +1,4 @@
-//! An event that happens, for who waits in `poll`.
+//! An event that wakes threads in `poll`.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 

@@ -9,7 +9,7 @@ use std::path::Path;
 /// `std::fs` asks for it in many small pieces.
 ///
 /// # Errors
-/// What open(2) and read(2) give; `EILSEQ` for what is no text.
+/// The errors of open(2) and read(2); `EILSEQ` for contents that are no text.
 pub fn small(path: impl AsRef<Path>) -> rustix::io::Result<String> {
     small_in(CWD, path)
 }
@@ -33,9 +33,10 @@ pub fn small_in(directory: impl AsFd, path: impl AsRef<Path>) -> rustix::io::Res
     }
 }
 
-/// Lets a pipe hold so many bytes, as far as the system allows that (`pipe-max-size`, see proc(5)).
+/// Sets the capacity of a pipe to `bytes`, as far as the system allows it (`pipe-max-size`, see
+/// proc(5)).
 pub fn enlarge_pipe(file: impl AsFd, bytes: usize) {
-    // What is refused leaves the pipe as it is.
+    // A refusal leaves the capacity unchanged.
     let _ = rustix::pipe::fcntl_setpipe_size(file, bytes);
 }
 
@@ -64,7 +65,7 @@ mod tests {
         let size = || rustix::pipe::fcntl_getpipe_size(&writer).unwrap();
         enlarge_pipe(&writer, 256 << 10);
         assert_eq!(size(), 256 << 10);
-        // More than anybody gets: nothing changes.
+        // More than the system allows any process: no change.
         enlarge_pipe(&writer, usize::MAX >> 33);
         assert_eq!(size(), 256 << 10);
     }

@@ -148,10 +148,9 @@ pub fn down(name: &str) -> Result<()> {
 
 /// Waits until an interface that is up takes packets.
 ///
-/// The kernel does not let it at once: where the carrier comes later than the interface goes up, as
-/// on the end of a veth pair that is first set up, the queues are activated by a worker that looks
-/// at most once in a second (`linkwatch_schedule_work`, net/core/link_watch.c), and are black holes
-/// until then.
+/// An interface does not take packets at once. If the carrier appears after the interface is up, as
+/// on the first end of a veth pair, a worker activates the queues. It runs at most once per second
+/// (`linkwatch_schedule_work`, net/core/link_watch.c); before that, the queues drop all packets.
 ///
 /// # Errors
 /// `ETIMEDOUT` when it has no carrier after `limit`, and as [`up`].
@@ -159,12 +158,11 @@ pub fn wait_until_running(name: &str, limit: Duration) -> Result<()> {
     let deadline = Instant::now() + limit;
     let (ethtool, mut link) = (Ethtool::open(name)?, LinkReader::open(name)?);
     loop {
-        // In this order. Of an interface that the worker has never looked at, the state is unknown,
-        // which counts as running (`netif_oper_up`), whatever its queues do. To ask for the link is
-        // to do the worker's work.
+        // In this order. Before the worker's first run, the state of an interface is unknown, which
+        // counts as running (`netif_oper_up`), whatever its queues do. The request for the link
+        // does the worker's work.
         if ethtool.link()? != Some(false) && link.read()?.is_running() {
-            // The flag comes before the activation, under one lock, which setting flags takes as
-            // well.
+            // The flag is set before the activation, under a lock that setting flags also takes.
             return up(name);
         }
         if Instant::now() >= deadline {
@@ -194,7 +192,7 @@ pub(crate) fn mtu_by(socket: BorrowedFd<'_>, name: &str) -> Result<u32> {
 /// Sets the largest payload of a frame in bytes, link-layer header excluded.
 ///
 /// # Errors
-/// `EINVAL` for what the driver does not take, `EPERM` without CAP_NET_ADMIN, and as [`index`].
+/// `EINVAL` for sizes that the driver refuses, `EPERM` without CAP_NET_ADMIN, and as [`index`].
 pub fn set_mtu(name: &str, mtu: u32) -> Result<()> {
     const CALL: &str = "ioctl SIOCSIFMTU";
     let mut request = request(name, CALL)?;
@@ -223,7 +221,7 @@ pub fn mac(name: &str) -> Result<[u8; 6]> {
 /// The IP addresses of an interface, in the kernel's order.
 ///
 /// # Errors
-/// As [`index`], and what getifaddrs(3) gives.
+/// As [`index`], and the errors of getifaddrs(3).
 pub fn addresses(name: &str) -> Result<Vec<IpAddr>> {
     index(name)?;
     let mut first: *mut libc::ifaddrs = std::ptr::null_mut();

@@ -16,7 +16,7 @@ use crate::netlink::{Netlink, push_attribute};
 pub struct VethEnd<'a> {
     /// Name of the interface.
     pub name: &'a str,
-    /// The network namespace it is to be in.
+    /// The network namespace of this end.
     pub namespace: BorrowedFd<'a>,
     /// Its link-layer address.
     pub mac: [u8; 6],
@@ -49,7 +49,7 @@ pub fn create_veth(ends: [VethEnd<'_>; 2], queues: u32, mtu: u32) -> Result<()> 
     Netlink::open(None)?.act(CREATE, &object, libc::RTM_NEWLINK, flags, &request)
 }
 
-/// Removes an interface; a veth goes with its other end.
+/// Removes an interface. For a veth, the kernel also removes its other end.
 ///
 /// # Errors
 /// `ENODEV` when there is none of this name, `EOPNOTSUPP` for a device that is not made of
@@ -76,9 +76,9 @@ pub fn set_mac(name: &str, mac: [u8; 6]) -> Result<()> {
     modify(name, libc::IFLA_ADDRESS, &mac)
 }
 
-/// Bounds how many segments the stack puts into one frame that is sent through an interface; 1 ends
-/// segmentation offload, also that by the kernel's own software, which no switch of ethtool ends
-/// for TCP since Linux 4.17.
+/// Bounds how many segments the stack puts into one frame that is sent through an interface. 1 ends
+/// segmentation offload, including the kernel's software segmentation, which ethtool cannot turn
+/// off for TCP since Linux 4.17.
 ///
 /// # Errors
 /// `ENODEV` when there is no interface of this name, `EINVAL` for more than the kernel's bound.
@@ -147,8 +147,8 @@ pub fn add_neighbour(name: &str, address: impl Into<IpAddr>, mac: [u8; 6]) -> Re
     Netlink::open(None)?.act(CALL, name, libc::RTM_NEWNEIGH, flags, &request)
 }
 
-/// Gives an interface this queueing discipline, such as `pfifo_fast`, in place of what it has. A
-/// software device without queues has `noqueue` otherwise.
+/// Replaces the queueing discipline of an interface by this one, such as `pfifo_fast`. A software
+/// device without queues has `noqueue` by default.
 ///
 /// # Errors
 /// `ENOENT` when the kernel has none of this name, `ENODEV` when there is no interface of this
@@ -198,7 +198,7 @@ fn describe(end: VethEnd<'_>, queues: u32, mtu: u32) -> std::io::Result<Vec<u8>>
     Ok(request)
 }
 
-/// `struct ifinfomsg` for an interface index; 0 for one that is to be made.
+/// `struct ifinfomsg` for an interface index; 0 for a new interface.
 fn header(index: u32) -> [u8; 16] {
     let mut header = [0; 16];
     if let Some(field) = header.get_mut(4..8) {
@@ -317,8 +317,8 @@ mod tests {
         });
     }
 
-    /// The worker that lets queues take packets may not have looked at the pair since it was made:
-    /// many are made, so that some come between two of its turns.
+    /// The worker that activates queues may not have looked at the pair since it was made. The test
+    /// makes many pairs, so that some are made between two of its runs.
     #[test]
     fn privileged_a_new_pair_that_is_running_takes_the_first_frame() {
         testing::in_new_namespace(|| {

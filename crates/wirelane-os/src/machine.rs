@@ -1,4 +1,4 @@
-//! What the machine is, in words.
+//! Names of the machine's CPU, system and host.
 
 use rustix::system::uname;
 
@@ -15,8 +15,9 @@ pub fn system() -> String {
     format!("{} {}", name.sysname().to_string_lossy(), name.release().to_string_lossy())
 }
 
-/// The first two numbers of the kernel's release: `[6, 1]` of `6.1.0-56-amd64`. For what no call
-/// tells; a kernel may have more than its number says, as those of enterprise distributions do.
+/// The first two numbers of the kernel's release: `[6, 1]` of `6.1.0-56-amd64`. Use it only for
+/// features that no call reports; kernels of enterprise distributions have more features than their
+/// number says.
 #[must_use]
 pub fn kernel() -> [u32; 2] {
     numbers(&uname().release().to_string_lossy())

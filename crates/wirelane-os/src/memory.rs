@@ -1,8 +1,8 @@
-//! How much more memory this process can have, and what limits it.
+//! The memory that this process can still get, and its limit.
 //!
-//! A process that takes more than a cgroup or the machine has is killed silently, at the first
-//! touch of a page. One that takes more than `ulimit -v` allows is refused, and often aborts. So
-//! large memory is checked here before it is taken.
+//! The kernel kills a process that exceeds the memory of a cgroup or of the machine, at the first
+//! touch of a page and without an error. An allocation beyond `ulimit -v` fails, and often aborts
+//! the process. So callers check the room here before they allocate large memory.
 
 use std::fmt;
 use std::mem::MaybeUninit;
@@ -17,10 +17,10 @@ use crate::cgroup::{self, Version};
 use crate::file;
 use crate::mmap::{HUGE_PAGE, page_size};
 
-/// What limits the memory of this process most.
+/// The tightest limit on the memory of this process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Limit {
-    /// What is free, or can be made so.
+    /// Free and reclaimable memory of the machine.
     Machine,
     /// The limit of the cgroup in this directory.
     Cgroup(PathBuf),
@@ -42,7 +42,7 @@ const UNLIMITED: u64 = 1 << 60;
 pub struct Room {
     /// Bytes.
     pub bytes: u64,
-    /// What would end or refuse it beyond.
+    /// The limit that ends the process or refuses memory beyond this.
     pub limit: Limit,
 }
 
@@ -58,7 +58,7 @@ impl fmt::Display for Limit {
         match self {
             Self::Machine => f.write_str("the machine's memory"),
             Self::Cgroup(directory) => {
-                // As who has it mounted sees it.
+                // As a process in its mount namespace sees it.
                 let mut parts = directory.components();
                 if directory.starts_with("/proc") {
                     parts.nth(3);
@@ -80,7 +80,7 @@ pub fn room() -> Room {
     }
     let pages = [machine(), cgroups()].into_iter().flatten().min_by_key(|room| room.bytes);
     let mut room = pages.unwrap_or(Room { bytes: u64::MAX, limit: Limit::Machine });
-    // They were taken from the machine and are charged to nobody.
+    // They are already taken from the machine, and charged to no cgroup.
     room.bytes = room.bytes.max(free_huge_pages());
     [Some(room), address_space()]
         .into_iter()
@@ -106,17 +106,17 @@ pub fn address_space() -> Option<Room> {
         let used = pages.map_or(most / 2, |pages| pages * page_size() as u64);
         Some(Room { bytes: most.saturating_sub(used), limit })
     };
-    // Fields of statm (proc(5)): all pages, and those of data and stack.
+    // Fields of statm (proc(5)): all pages, and the pages of data and stack.
     let rooms = [of(Resource::As, 0, Limit::AddressSpace), of(Resource::Data, 5, Limit::Data)];
     rooms.into_iter().flatten().min_by_key(|room| room.bytes)
 }
 
 /// Lifts RLIMIT_MEMLOCK as far as this process may: io_uring counts registered buffers against it,
-/// unless the process has CAP_IPC_LOCK. To be called before CAP_SYS_RESOURCE is given away. False
-/// if not even the hard limit can be had.
+/// unless the process has CAP_IPC_LOCK. Call this before CAP_SYS_RESOURCE is dropped. False if even
+/// the hard limit is refused.
 pub fn lift_lock_limit() -> bool {
     let hard = getrlimit(Resource::Memlock).maximum;
-    // `None` is no limit; the hard limit is what everybody may have.
+    // `None` is no limit; every process may raise its limit to the hard limit.
     [None, hard].into_iter().any(|limit| {
         let maximum = limit.and(hard);
         setrlimit(Resource::Memlock, Rlimit { current: limit, maximum }).is_ok()
@@ -141,7 +141,7 @@ pub fn share_heap() {
     // SAFETY: it sets numbers that malloc(3) reads, and no other thread is there to call it.
     unsafe {
         libc::mallopt(libc::M_ARENA_MAX, 1);
-        // And the system is asked for more less often.
+        // Request memory from the system less often.
         libc::mallopt(libc::M_TOP_PAD, HEAP_STEP);
     }
 }
@@ -152,8 +152,8 @@ fn is_alone() -> bool {
     field(&status, "Threads:") == Some(1)
 }
 
-/// Tells the CPU that the cache line where `place` begins is needed soon; it goes on meanwhile.
-/// Does nothing on CPUs other than x86-64 and aarch64.
+/// Tells the CPU to load the cache line where `place` begins, and does not wait for it. Does
+/// nothing on CPUs other than x86-64 and aarch64.
 #[inline(always)]
 pub fn prefetch<T>(place: &T) {
     let place = std::ptr::from_ref(place);
@@ -204,10 +204,10 @@ fn machine() -> Option<Room> {
     Some(Room { bytes: kilobytes.saturating_mul(1024), limit: Limit::Machine })
 }
 
-/// The least of what the own cgroup and those above it leave.
+/// The least room in the process's cgroup and its ancestors.
 fn cgroups() -> Option<Room> {
-    // Found once and kept open: who has given privileges away may not be able to see where they
-    // are.
+    // Opened once and kept open: after dropping privileges, the process may not be able to open
+    // them.
     static LEVELS: OnceLock<Vec<Level>> = OnceLock::new();
     LEVELS.get_or_init(levels).iter().filter_map(Level::left).min_by_key(|room| room.bytes)
 }
@@ -240,7 +240,7 @@ impl Level {
         }
     }
 
-    /// What it leaves, if it has a limit.
+    /// The room under its limit, if it has one.
     fn left(&self) -> Option<Room> {
         let number = |file| self.read(file).and_then(|text| text.trim().parse::<u64>().ok());
         let (limits, prefix): (&[_], _) = match self.version {
@@ -251,7 +251,7 @@ impl Level {
         let limit = limits.iter().copied().filter_map(number).min();
         let most = limit.filter(|most| *most < UNLIMITED)?;
         let statistics = self.read("memory.stat").unwrap_or_default();
-        // What files have in memory goes when it is needed.
+        // The kernel reclaims the page cache when it needs memory.
         let files = ["inactive_file", "active_file"]
             .map(|name| field(&statistics, &format!("{prefix}{name}")).unwrap_or(0));
         let used = number(self.usage()).unwrap_or(0).saturating_sub(files.iter().sum());
@@ -313,7 +313,7 @@ mod tests {
         });
         let has_them = Path::new("/sys/kernel/mm/transparent_hugepage").exists();
         assert_eq!(flags.unwrap().contains(" hg"), has_them, "{flags:?}");
-        // Small and empty memory is left as it is.
+        // Small and empty memory is left unchanged.
         prefer_huge_pages(Vec::<u64>::with_capacity(1000).spare_capacity_mut());
         prefer_huge_pages::<u64>(&mut []);
     }

@@ -9,7 +9,7 @@ use std::ptr::NonNull;
 /// The size of the huge pages asked for.
 pub const HUGE_PAGE: usize = 2 << 20;
 
-/// What a [`Mapping`] is made of.
+/// The kind of pages of a [`Mapping`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PageKind {
     /// Reserved huge pages of 2 MiB (`vm.nr_hugepages`).
@@ -30,7 +30,7 @@ pub struct Options {
     pub no_huge: bool,
 }
 
-/// What [`Mapping::anonymous`] could not have, none of which makes the memory unusable.
+/// Requests that [`Mapping::anonymous`] could not fulfil. The memory is usable without them.
 #[derive(Debug, Default)]
 pub struct Degraded {
     /// Why there are no reserved huge pages.
@@ -43,8 +43,9 @@ pub struct Degraded {
 
 /// A mapped region of memory; unmapped when dropped.
 ///
-/// It owns addresses, not references: the wrapping type decides who reads and writes through
-/// [`Mapping::as_ptr`], and when. The region is readable and writable for the life of the value.
+/// It owns addresses without references: the wrapping type decides which code reads and writes
+/// through [`Mapping::as_ptr`], and when. The region is readable and writable for the life of the
+/// value.
 #[derive(Debug)]
 pub struct Mapping {
     address: NonNull<u8>,
@@ -61,8 +62,8 @@ impl Mapping {
     /// Maps at least `len` bytes of private zeroed memory, on reserved huge pages when there are
     /// enough, and otherwise on base pages with transparent huge pages advised.
     ///
-    /// The length is rounded up to whole pages of the kind obtained. The second value says what was
-    /// asked and not had.
+    /// The length is rounded up to whole pages of the actual kind. The second value contains the
+    /// unfulfilled requests.
     ///
     /// # Errors
     /// `EINVAL` when `len` is 0 or overflows when rounded, `ENOMEM` when there is no memory.
@@ -122,7 +123,7 @@ impl Mapping {
         self.len
     }
 
-    /// What the memory is made of.
+    /// The kind of pages.
     pub fn kind(&self) -> PageKind {
         self.kind
     }

@@ -32,8 +32,7 @@ impl Netlink {
         Ok(Netlink { socket, sequence: 0, buffer: Vec::with_capacity(DATAGRAM) })
     }
 
-    /// Sends one request for a single answer and returns the payload of every message that came
-    /// back.
+    /// Sends one request for a single answer and returns the payload of every received message.
     pub(crate) fn get(
         &mut self,
         call: &'static str,
@@ -69,8 +68,8 @@ impl Netlink {
         kind: u16,
         payload: &[u8],
     ) -> Result<Vec<Vec<u8>>> {
-        // The kernel marks a list that changed while it was read (NLM_F_DUMP_INTR). The last try is
-        // taken as it is: each of its entries is true, one may be missing.
+        // The kernel marks a list that changed while it was read (NLM_F_DUMP_INTR). The last
+        // attempt is accepted with the mark: each of its entries is valid, and one may be missing.
         let mut answer = Answer::default();
         for _ in 0..4 {
             answer = self
@@ -103,8 +102,7 @@ impl Netlink {
     }
 }
 
-/// The messages of a datagram that nobody asked for: type and payload. Malformed rest is not
-/// visited.
+/// The messages of an unsolicited datagram: type and payload. Stops at a malformed message.
 pub(crate) fn messages(mut datagram: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     std::iter::from_fn(move || {
         let length = u32_at(datagram, 0)? as usize;
@@ -168,7 +166,7 @@ pub(crate) fn text(value: &[u8]) -> String {
     String::from_utf8_lossy(value).into_owned()
 }
 
-/// What has been received so far in answer to one request.
+/// Messages received so far in answer to one request.
 #[derive(Debug, Default)]
 struct Answer {
     payloads: Vec<Vec<u8>>,

@@ -1,8 +1,8 @@
 //! Capabilities: which there are, and giving them away for good.
 //!
-//! In Linux user ids and capabilities belong to each *thread*. The functions here change the
-//! calling thread alone, and the threads it starts afterwards inherit the change: call them after
-//! everything is open and **before other threads start** ([`threads`] tells).
+//! In Linux, user IDs and capabilities belong to each *thread*. The functions here change only the
+//! calling thread, and threads that it starts later inherit the change. Call them after everything
+//! is open and **before other threads start** (see [`threads`]).
 
 use crate::error::{OsError, Result};
 use crate::socket;
@@ -147,8 +147,7 @@ pub fn peer(socket: BorrowedFd<'_>) -> Result<(u32, u32)> {
 /// [`switch_user`], then this. See the module for threads.
 ///
 /// # Errors
-/// What prctl(2) and capset(2) give, and `EPERM` when the check afterwards finds more than was to
-/// be kept.
+/// The errors of prctl(2) and capset(2), and `EPERM` when the final check finds more than `keep`.
 pub fn drop_all(keep: Set) -> Result<()> {
     rustix::thread::set_no_new_privs(true)
         .map_err(|errno| OsError::new("prctl PR_SET_NO_NEW_PRIVS", "this thread", errno))?;
@@ -172,8 +171,7 @@ pub fn drop_all(keep: Set) -> Result<()> {
 /// the kept ones effective again. See the module for threads.
 ///
 /// # Errors
-/// `EPERM` without CAP_SETUID and CAP_SETGID, and when the check afterwards could become root
-/// again.
+/// `EPERM` without CAP_SETUID and CAP_SETGID, and when the final check could become root again.
 pub fn switch_user(uid: u32, gid: u32, groups: &[u32], keep_permitted: bool) -> Result<()> {
     let object = || format!("uid {uid}, gid {gid}");
     let failed = |call| move |errno| OsError::new(call, format!("uid {uid}, gid {gid}"), errno);
@@ -317,7 +315,7 @@ mod tests {
                 assert!(PacketSocket::open().is_ok());
                 assert_eq!(effective().unwrap().0, CapabilitySet::NET_RAW);
                 assert!(crate::iface::down("lo").is_err());
-                // Threads started afterwards inherit.
+                // Threads started later inherit.
                 std::thread::spawn(|| assert_eq!(permitted().unwrap().0, CapabilitySet::NET_RAW))
                     .join()
                     .unwrap();

@@ -1,8 +1,7 @@
-//! Signals as counts: how often each has come, and when the first one came that asks the process to
-//! end.
+//! Counts signals, and records the time of the first request to end.
 //!
-//! What is counted here is of the process, so it is kept in statics; a handler may touch nothing
-//! else.
+//! The counts belong to the process, so they are in statics; a handler may touch nothing except
+//! them.
 //!
 //! A signal that arrives five seconds after the first one ends the process.
 
@@ -21,8 +20,8 @@ pub use libc::{
     SIGVTALRM, SIGXCPU, SIGXFSZ,
 };
 
-/// How long after the first request to end another one ends the process at once, whatever it waits
-/// for, in nanoseconds: by then it should have ended.
+/// Nanoseconds after the first request to end. A request after that ends the process at once, even
+/// if it is blocked.
 const OVERDUE: u64 = 5_000_000_000;
 
 static REQUESTS: AtomicU32 = AtomicU32::new(0);
@@ -32,8 +31,8 @@ static TRIGGERS: AtomicU32 = AtomicU32::new(0);
 /// The descriptor that a request makes readable; -1 without one.
 static REQUEST_EVENT: AtomicI32 = AtomicI32::new(-1);
 
-/// From now on these signals are requests to end, counted by [`requests`]. One that comes five
-/// seconds after the first or later ends the process with status 1.
+/// From now on these signals are requests to end, counted by [`requests`]. A request five seconds
+/// after the first or later ends the process with status 1.
 ///
 /// # Errors
 /// What sigaction(2) gives.
@@ -58,8 +57,9 @@ pub fn count_triggers(signal: i32) -> Result<()> {
     act(signal, trigger as *const () as usize)
 }
 
-/// From now on `signal` changes nothing, and the call that it comes for fails or goes on. Programs
-/// that are started later have its default again, as an ignored signal would not.
+/// From now on `signal` has no effect, except that it interrupts or restarts a system call.
+/// Programs that are started later have its default disposition again; an ignored signal would stay
+/// ignored.
 ///
 /// # Errors
 /// What sigaction(2) gives.
@@ -92,9 +92,9 @@ pub fn is_ignored(signal: i32) -> bool {
 #[derive(Debug)]
 pub struct Blocked(libc::sigset_t);
 
-/// No signal interrupts this thread for now, nor the threads that it starts: for a library that
-/// starts some in a program whose handlers expect the program's own threads. Those that tell of a
-/// fault of the program still come.
+/// Blocks signals in this thread and in threads that it starts: for a library that starts threads
+/// in a program whose handlers expect the program's threads. Signals for faults of the program are
+/// still delivered.
 #[must_use]
 pub fn block() -> Blocked {
     const FAULTS: [i32; 6] =
@@ -161,7 +161,7 @@ fn happen() {
 
 static ONE: u64 = 1;
 
-/// How often a report was asked for.
+/// The number of report requests so far.
 #[must_use]
 pub fn reports() -> u32 {
     REPORTS.load(Ordering::Relaxed)
@@ -173,8 +173,7 @@ pub fn triggers() -> u32 {
     TRIGGERS.load(Ordering::Relaxed)
 }
 
-/// Whether this process may write to the terminal `fd` as who is spoken to; true where it is no
-/// terminal.
+/// Whether this process is in the foreground of the terminal `fd`; true if `fd` is no terminal.
 #[must_use]
 pub fn is_in_foreground(fd: BorrowedFd<'_>) -> bool {
     // SAFETY: both calls take plain numbers and change nothing.
@@ -186,7 +185,7 @@ fn act(signal: i32, handler: libc::sighandler_t) -> Result<()> {
     // SAFETY: zeros are a valid sigaction: no flags, an empty mask.
     let mut action: libc::sigaction = unsafe { MaybeUninit::zeroed().assume_init() };
     action.sa_sigaction = handler;
-    // What sleeps in a call is not disturbed, where the kernel can go on with it.
+    // Restarts interrupted system calls where the kernel supports it.
     action.sa_flags = libc::SA_RESTART;
     // SAFETY: the handlers above do what is allowed in one: atomics, reading a clock, `write` and
     // `_exit`.

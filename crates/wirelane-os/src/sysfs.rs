@@ -1,9 +1,9 @@
 //! `/sys/class/net` of the right network namespace.
 //!
-//! What `/sys/class/net` shows belongs to whoever mounted it, not to the thread that reads it:
-//! after `setns` it still lists the other namespace. So a fresh sysfs is mounted, detached and
-//! visible only through a descriptor; without the privilege for that, `/sys` is used if it lists
-//! exactly the interfaces of this namespace.
+//! `/sys/class/net` shows the network namespace of the process that mounted it, whatever the
+//! reader's namespace: after `setns` it still lists the other namespace. So a fresh sysfs is
+//! mounted, detached and visible only through a descriptor. Without the privilege for that, `/sys`
+//! is used if it lists exactly the interfaces of this namespace.
 
 use std::collections::BTreeSet;
 use std::os::fd::OwnedFd;

@@ -1,10 +1,10 @@
-//! The little that this crate's privileged tests share; of the testkit, which is above this crate,
-//! only what does not mention this crate's types: there they are those of another build of it.
+//! Helpers of this crate's privileged tests. The testkit depends on this crate, so only its
+//! functions without types of this crate are usable here: its types are from another build.
 
 use crate::{iface, netns};
 
-/// Runs `body` in a thread of its own, inside a new network namespace with `lo` up. Without
-/// privileges it says so and skips, or fails when `WIRELANE_REQUIRE_PRIVILEGED=1`.
+/// Runs `body` in a separate thread, inside a new network namespace with `lo` up. Without
+/// privileges it prints a note and skips, or fails when `WIRELANE_REQUIRE_PRIVILEGED=1`.
 pub(crate) fn in_new_namespace(body: impl FnOnce() + Send) {
     if !privileged() {
         return;
@@ -26,9 +26,8 @@ pub(crate) fn privileged() -> bool {
     wirelane_testkit::privileged::require()
 }
 
-/// Waits up to a minute for `condition`. What a closed descriptor undoes may come late here: a test
-/// in another thread that is just starting a program holds copies of all descriptors until it
-/// executes.
+/// Waits up to a minute for `condition`. The effect of closing a descriptor may be late in tests: a
+/// child of another thread holds copies of all descriptors until it executes a program.
 pub(crate) fn eventually(mut condition: impl FnMut() -> bool) -> bool {
     for _ in 0..6000 {
         if condition() {

@@ -1,9 +1,9 @@
 //! Multi-queue TAP and TUN devices: one descriptor per queue.
 //!
-//! What is written to descriptor i arrives on the device's RX queue i (`tun_get_user` records it).
-//! What the device sends on its TX queue i is read from descriptor i; the queue is chosen by flow,
-//! from what was last received of it (`tun_automq_select_queue`). Source: `drivers/net/tun.c` of
-//! Linux.
+//! A packet written to descriptor i arrives on the device's RX queue i (`tun_get_user` records it).
+//! A packet that the device sends on its TX queue i is read from descriptor i. The device chooses
+//! the TX queue of a flow by the queue that last received the flow (`tun_automq_select_queue`).
+//! Source: `drivers/net/tun.c` of Linux.
 
 use crate::error::{OsError, Result};
 use crate::iface;
@@ -40,8 +40,8 @@ pub struct Options {
     pub blocking: bool,
 }
 
-/// What the reader of a device can take (`TUN_F_*`), see [`Tap::set_offload`]. The default is
-/// nothing: every packet comes whole, at most of the MTU, with its checksum.
+/// Offloads that the reader of a device supports (`TUN_F_*`), see [`Tap::set_offload`]. The default
+/// is none: every packet is whole, at most as long as the MTU, with its checksum.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Offload {
     /// Packets whose checksum is still to be computed; all others need it.
@@ -58,7 +58,7 @@ pub struct Offload {
     pub uso6: bool,
 }
 
-/// An open device; it goes when its descriptors are closed, unless it persists.
+/// An open device. The kernel removes it when its descriptors are closed, unless it is persistent.
 #[derive(Debug)]
 pub struct Tap {
     name: String,
@@ -118,7 +118,7 @@ impl Tap {
             return Ok(());
         }
         const SIZE: &str = "ioctl TUNSETVNETHDRSZ";
-        // Who had a device before may have left it with a longer one.
+        // An earlier user of the device may have set a longer one.
         let size = size_of::<VirtioNetHdr>() as libc::c_int;
         // SAFETY: TUNSETVNETHDRSZ reads an integer.
         let status = unsafe { libc::ioctl(fd.as_raw_fd(), libc::TUNSETVNETHDRSZ, &size) };
@@ -175,10 +175,11 @@ impl Tap {
         }
     }
 
-    /// Says what the reader can take. It needs `vnet_hdr`, without which the reader could not tell.
+    /// Declares the offloads that the reader supports. Needs `vnet_hdr`, which describes the
+    /// packets to the reader.
     ///
     /// # Errors
-    /// `EINVAL` for what this kernel does not know.
+    /// `EINVAL` for offloads that this kernel does not know.
     pub fn set_offload(&self, offload: Offload) -> Result<()> {
         let bits = [
             (offload.checksum, libc::TUN_F_CSUM),
@@ -400,7 +401,8 @@ mod tests {
             let ret = |k| [SockFilter { code: 0x06, jt: 0, jf: 0, k }];
             tap.set_filter(&ret(u32::MAX)).unwrap();
             iface::up("wl-f").unwrap();
-            // A host that comes up says so (router solicitation, multicast reports).
+            // A host whose interface becomes up sends packets (router solicitation, multicast
+            // reports).
             let (mut header, mut packet) = (VirtioNetHdr::default(), [0; 2048]);
             let mut read = || read_with_header(fd(), &mut header, &mut packet).ok();
             let mut found = None;
@@ -410,7 +412,7 @@ mod tests {
             }));
             assert!(found.unwrap() >= 42, "{found:?}");
             tap.set_filter(&ret(0)).unwrap();
-            // What met the filter before is in its queue when the interface is down.
+            // Packets that passed the earlier filter are in its queue when the interface is down.
             iface::down("wl-f").unwrap();
             while read().is_some() {}
             iface::up("wl-f").unwrap();

@@ -1,4 +1,4 @@
-//! An assembler with labels: jumps name a place that may come later.
+//! An assembler with labels: a jump may name a later place.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ pub struct Label(usize);
 /// Why a program cannot be put together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AsmError {
-    /// The jump at this instruction leads to a label that stands nowhere.
+    /// The jump at this instruction leads to a label that was never placed.
     Unplaced(usize),
     /// The jump at this instruction leads further than 16 bits can say.
     TooFar(usize),
@@ -47,7 +47,7 @@ pub struct Assembler {
     insns: Vec<Insn>,
     /// Where each label stands.
     places: Vec<Option<usize>>,
-    /// Jumps whose distance is to be filled in.
+    /// Jumps whose distance is still missing.
     jumps: Vec<(usize, Label)>,
 }
 
@@ -57,7 +57,7 @@ impl Assembler {
         Assembler::default()
     }
 
-    /// A new label, which does not stand anywhere yet.
+    /// A new label, which is not placed yet.
     pub fn label(&mut self) -> Label {
         self.places.push(None);
         Label(self.places.len() - 1)

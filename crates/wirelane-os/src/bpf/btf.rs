@@ -1,4 +1,4 @@
-//! What the kernel says of its own functions: BPF Type Format, as far as it takes to call one.
+//! Reads the kernel's BPF Type Format, as far as needed to call one of its functions.
 //!
 //! ```text
 //!   header │ types: 12 bytes each, and by kind some more │ strings, each ended by a zero

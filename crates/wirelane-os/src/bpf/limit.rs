@@ -1,13 +1,13 @@
-//! What bpf(2) needs: capabilities, and locked memory on older kernels.
+//! Requirements of bpf(2): capabilities, and locked memory on older kernels.
 
 use std::io;
 
 use crate::memory;
 use crate::privilege::{self, Capability};
 
-/// The capabilities that XDP programs and their maps take and the calling thread does not have.
-/// CAP_SYS_ADMIN stands for both (`bpf_capable`, `bpf_net_capable`), and before Linux 5.8 it alone
-/// does.
+/// The capabilities that XDP programs and their maps need and the calling thread lacks.
+/// CAP_SYS_ADMIN replaces both (`bpf_capable`, `bpf_net_capable`); before Linux 5.8 it is the only
+/// sufficient one.
 pub fn missing_capabilities() -> Vec<Capability> {
     let Ok(have) = privilege::effective() else { return Vec::new() };
     if have.contains(Capability::SysAdmin) {

@@ -83,11 +83,11 @@ impl Link {
         self.done("bpf BPF_LINK_DETACH", uapi::BPF_LINK_DETACH, &mut attr)
     }
 
-    /// Whether it still holds a program on its interface: not after [`Link::detach`], and not when
+    /// Whether it still holds a program on its interface. False after [`Link::detach`], and when
     /// the interface is gone.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The error of the kernel.
     pub fn is_attached(&self) -> Result<bool> {
         let info = link_info(self.fd.as_fd())
             .map_err(|error| OsError::new("bpf BPF_OBJ_GET_INFO_BY_FD", self.object(), error))?;
@@ -113,8 +113,9 @@ impl Link {
 
 impl Drop for Link {
     fn drop(&mut self) {
-        // Closing is not enough if another thread is just starting a program: until that one
-        // executes, it has copies of all descriptors. What cannot be detached is gone already.
+        // Closing is not enough if another thread is just starting a program: until the child
+        // executes it, the child has copies of all descriptors. A failure means that the link is
+        // already detached.
         let _ = self.detach();
     }
 }
@@ -187,7 +188,7 @@ fn find_link(ifindex: u32, program: u32) -> Option<u32> {
         // SAFETY: the attribute holds no address.
         unsafe { uapi::bpf(uapi::BPF_LINK_GET_NEXT_ID, &mut attr) }.ok()?;
         id = attr.next_id;
-        // It may have gone meanwhile.
+        // The link may have disappeared in the meantime.
         let Ok(fd) = by_id(uapi::BPF_LINK_GET_FD_BY_ID, id) else { continue };
         let Ok(info) = link_info(fd.as_fd()) else { continue };
         let found = info.kind == uapi::BPF_LINK_TYPE_XDP

@@ -16,7 +16,7 @@ pub enum MapKind {
     PercpuArray = 6,
     /// Interfaces to redirect to, by index. Linux 4.14.
     Dev = 14,
-    /// AF_XDP sockets. Linux 4.18. User space can add and remove them, not look them up.
+    /// AF_XDP sockets. Linux 4.18. User space can add and remove sockets, and cannot look them up.
     Xsk = 17,
 }
 
@@ -99,8 +99,8 @@ impl Map {
         self.update(index, &socket.as_raw_fd().to_ne_bytes())
     }
 
-    /// The value of entry `index`; for [`MapKind::PercpuArray`] those of all possible CPUs, each
-    /// rounded up to 8 bytes.
+    /// The value of entry `index`; for [`MapKind::PercpuArray`] the values of all possible CPUs,
+    /// each rounded up to 8 bytes.
     ///
     /// # Errors
     /// `ENOENT` beyond the last entry, `EOPNOTSUPP` for sockets.
@@ -128,7 +128,7 @@ impl Map {
     }
 
     /// # Safety
-    /// `value` is the address of what `command` reads or writes, `entry_bytes` long.
+    /// `value` is the address of memory of `entry_bytes` bytes, which `command` reads or writes.
     unsafe fn element(&self, command: i32, index: u32, value: u64) -> std::io::Result<()> {
         let mut attr = MapElement {
             map_fd: self.fd.as_raw_fd() as u32,

@@ -1,4 +1,4 @@
-//! BPF without a C library: instructions, an assembler for them, and what bpf(2) does with them.
+//! BPF without a C library: instructions, an assembler for them, and the commands of bpf(2).
 //!
 //! ```text
 //!   Insn ──Assembler──▶ [Insn] ──Program::load──▶ Program ──Link::attach──▶ Link      on an interface

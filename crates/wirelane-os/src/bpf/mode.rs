@@ -3,7 +3,7 @@
 /// Where in the receive path an XDP program runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum XdpMode {
-    /// In the driver, before the kernel has made a packet buffer of its own (`XDP_FLAGS_DRV_MODE`).
+    /// In the driver, before the kernel allocates a packet buffer (`XDP_FLAGS_DRV_MODE`).
     Native,
     /// In the network stack, with any driver, after a buffer was made (`XDP_FLAGS_SKB_MODE`).
     Generic,

@@ -10,7 +10,7 @@ use super::limit::with_memory;
 use super::uapi::{self, ProgramInfo, ProgramLoad};
 use crate::error::{OsError, Result};
 
-/// What a program is for.
+/// The type of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum ProgramType {
@@ -23,7 +23,7 @@ pub enum ProgramType {
     Xdp = 6,
 }
 
-/// What becomes of a packet, the result of an XDP program.
+/// The result of an XDP program: the action on the packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(i32)]
 pub enum XdpAction {
@@ -31,18 +31,18 @@ pub enum XdpAction {
     Aborted = 0,
     /// Dropped.
     Drop = 1,
-    /// Goes on to the host.
+    /// Passed to the network stack.
     Pass = 2,
-    /// Goes back out of the same interface.
+    /// Sent out of the same interface.
     Tx = 3,
-    /// Goes where a redirect helper said.
+    /// Sent to the target of a redirect helper.
     Redirect = 4,
 }
 
 /// A program to be loaded.
 #[derive(Clone, Copy, Debug)]
 pub struct Load<'a> {
-    /// What it is for.
+    /// Its type.
     pub kind: ProgramType,
     /// Its name in listings: at most 15 letters, digits, `_` and `.`.
     pub name: &'a str,
@@ -53,8 +53,8 @@ pub struct Load<'a> {
     pub license: &'a CStr,
     /// XDP: it copes with packets of several buffers, of which it sees the first. Linux 5.18.
     pub frags: bool,
-    /// XDP: it is for the interface with this index in the calling thread's network namespace only,
-    /// in the driver, and may ask that for what it knows of a packet. Linux 6.3.
+    /// XDP: the program is bound to the interface with this index in the calling thread's network
+    /// namespace, in driver mode, and may read the interface's packet metadata. Linux 6.3.
     pub interface: Option<u32>,
 }
 
@@ -68,16 +68,15 @@ impl<'a> Load<'a> {
 /// Why a program was not loaded.
 #[derive(Debug)]
 pub struct LoadError {
-    /// What the kernel answered: `EPERM` without CAP_BPF and, for XDP, CAP_NET_ADMIN; `EACCES` and
-    /// `EINVAL` mostly come from the verifier; `E2BIG` for too many instructions.
+    /// The kernel's error: `EPERM` without CAP_BPF and, for XDP, CAP_NET_ADMIN; `EACCES` and
+    /// `EINVAL`, mostly from the verifier; `E2BIG` for too many instructions.
     pub os: OsError,
-    /// What the verifier said, empty if it was not reached.
+    /// The verifier's log, empty if the verifier did not run.
     pub log: String,
 }
 
 impl LoadError {
-    /// The line of the verifier's log that says what is wrong, which is the last one before its
-    /// figures.
+    /// The line of the verifier's log with the error, which is the last one before its statistics.
     pub fn reason(&self) -> Option<&str> {
         let figures = |line: &&str| {
             line.is_empty()
@@ -111,7 +110,7 @@ impl From<LoadError> for OsError {
     }
 }
 
-/// A program in the kernel. It goes with its last descriptor and attachment.
+/// A program in the kernel. The kernel frees it with its last descriptor and attachment.
 #[derive(Debug)]
 pub struct Program {
     pub(super) fd: OwnedFd,
@@ -119,7 +118,7 @@ pub struct Program {
 }
 
 impl Program {
-    /// Loads a program. The verifier is asked for its log only when it has refused.
+    /// Loads a program. Requests the verifier's log only after a refusal.
     ///
     /// # Errors
     /// See [`LoadError`].
@@ -174,7 +173,7 @@ impl AsFd for Program {
     }
 }
 
-/// The beginning of what the kernel knows of a program.
+/// The first fields of the kernel's information about a program.
 pub(super) fn info(program: BorrowedFd<'_>) -> Result<ProgramInfo> {
     let mut info = ProgramInfo::default();
     let mut attr = uapi::InfoByFd {

@@ -20,12 +20,12 @@ pub struct Arrival {
     pub queue: u32,
 }
 
-/// What a program did with a packet.
+/// The result of a test run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
     /// Its result, for XDP an [`super::XdpAction`] as a number.
     pub result: u32,
-    /// The packet afterwards.
+    /// The packet after the run.
     pub output: Vec<u8>,
     /// How long a run took, in nanoseconds on average.
     pub duration_ns: u32,
@@ -43,7 +43,7 @@ impl Program {
     /// holds (XDP with [`super::Load::frags`]: longer than 17 of them). `EPERM` without the
     /// capabilities that loading needs.
     pub fn test_run(&self, data: &[u8], arrival: Option<Arrival>, repeat: u32) -> Result<Outcome> {
-        // A program may grow the packet by what headroom there is (bpf_xdp_adjust_head).
+        // A program may grow the packet by the available headroom (bpf_xdp_adjust_head).
         let mut output = vec![0_u8; data.len() + 4096];
         let mut context = context(data, arrival);
         let mut attr = uapi::TestRun {

@@ -1,4 +1,4 @@
-//! What the kernel makes of it: as root, in namespaces of their own.
+//! Tests against the kernel: as root, in separate namespaces.
 
 use std::os::fd::{AsFd, AsRawFd};
 use std::process::Command;
@@ -159,7 +159,7 @@ fn privileged_without_capabilities_it_is_said_which() {
 #[test]
 fn privileged_a_test_run_shows_result_and_packet() {
     in_new_namespace(|| {
-        // Drops the packet if it came in on interface 1, and else writes its length into it.
+        // Drops packets from interface 1; writes the length of other packets into them.
         let mut asm = Assembler::new();
         let (drop, end) = (asm.label(), asm.label());
         asm.emit(Insn::load(Size::Word, Reg::R3, Reg::R1, 12));

@@ -247,8 +247,8 @@ const _: () = {
 /// Calls bpf(2).
 ///
 /// # Safety
-/// `attr` is the structure of `command`, and every address in it is valid for what the command does
-/// with it, for as long as the call takes.
+/// `attr` is the structure of `command`, and every address in it is valid for the accesses of the
+/// command during the call.
 pub(super) unsafe fn bpf<T>(command: i32, attr: &mut T) -> io::Result<i32> {
     // Loading a large program gives up when a signal is pending (EAGAIN from bpf_check).
     const ATTEMPTS: u32 = 8;

@@ -1,4 +1,4 @@
-//! What a driver answers, and reading it.
+//! Answers of a driver, and their parsers.
 
 use std::mem::{offset_of, size_of};
 
@@ -8,7 +8,8 @@ use super::uapi::{
     UapiLinkSettings, UapiRingparam, UapiRxfh, UapiRxfhIndir, UapiValue,
 };
 
-/// `ETHTOOL_GDRVINFO`: who drives the interface. Empty strings mean that the driver left the field
+/// `ETHTOOL_GDRVINFO`: the driver of the interface. Empty strings mean that the driver left the
+/// field
 /// empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DriverInfo {
@@ -60,8 +61,8 @@ pub struct Rings {
 pub struct RssConfig {
     /// The hash functions in use, a set of `ETH_RSS_HASH_*` bits; 0 when unknown.
     pub functions: u8,
-    /// What the device does to the fields before hashing them, a set of `RXH_XFRM_*` bits; 0 for
-    /// nothing.
+    /// The device's transformation of the fields before hashing, a set of `RXH_XFRM_*` bits; 0 for
+    /// none.
     pub input_transform: u8,
     /// The hash key; empty when unknown.
     pub key: Vec<u8>,

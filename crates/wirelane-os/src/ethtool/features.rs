@@ -30,9 +30,8 @@ impl Ethtool {
         Ok(Some(features.map(|(bit, name)| (name, active(bit))).collect()))
     }
 
-    /// Switches features on or off, all in one step. A name that this kernel does not know is
-    /// passed over; what the interface really has afterwards, [`Self::features`] tells: some depend
-    /// on others, and some cannot be changed.
+    /// Switches features on or off in one step. Names that this kernel does not know are ignored.
+    /// Read the result with [`Self::features`]: some features depend on others, and some are fixed.
     ///
     /// # Errors
     /// `EPERM` without CAP_NET_ADMIN, `EOPNOTSUPP` for a kernel or device without features.

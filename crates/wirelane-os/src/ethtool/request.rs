@@ -6,7 +6,8 @@ pub(super) struct Request {
 }
 
 impl Request {
-    /// `bytes` zeroes but for the command. A partial word at the end is rounded up.
+    /// A request of `bytes` bytes: the command, and zeroes. A partial word at the end is rounded
+    /// up.
     pub(super) fn new(command: u32, bytes: usize) -> Request {
         let mut words = vec![0; bytes.div_ceil(4).max(1)];
         words[0] = command;

@@ -67,8 +67,8 @@ pub fn napis(interface: u32) -> Result<Option<Vec<Napi>>> {
     Ok(entries.map(|entries| entries.iter().filter_map(|entry| parse_napi(entry)).collect()))
 }
 
-/// Moves the NAPI context `napi` to a kernel thread of its own (Linux 6.17), which [`napis`] then
-/// names. Otherwise the CPU that raises its softirq runs it; for a veth, the sender's.
+/// Moves the NAPI context `napi` to a separate kernel thread (Linux 6.17), which [`napis`] then
+/// names. Otherwise it runs on the CPU that raises its softirq; for a veth, the sender's CPU.
 ///
 /// # Errors
 /// `EOPNOTSUPP` or `EINVAL` on an older kernel, `EPERM` without CAP_NET_ADMIN, `ENOENT` when there
@@ -87,7 +87,7 @@ pub fn set_napi_threaded(napi: u32) -> Result<()> {
     netlink.act(CALL, &object, family, 0, &payload)
 }
 
-/// What a driver can do with XDP.
+/// XDP features of a driver.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct XdpFeatures {
     /// `NETDEV_XDP_ACT_*`.
@@ -157,11 +157,11 @@ impl XdpFeatures {
     }
 }
 
-/// What the driver of the interface with this index can do with XDP; `None` on kernels before 6.3,
-/// or if it does not say.
+/// XDP features of the driver of the interface with this index; `None` on kernels before 6.3, or if
+/// the driver does not report them.
 ///
 /// # Errors
-/// What the kernel says, except that it does not know the request.
+/// The error of the kernel, unless it does not know the request.
 pub fn xdp_features(interface: u32) -> Result<Option<XdpFeatures>> {
     // A dump of this command takes no interface: it lists all. Linux 7.3 refuses one (EINVAL);
     // before, it was ignored.
@@ -188,7 +188,7 @@ pub(super) fn list(
         push_attribute(&mut payload, selector, &interface.to_ne_bytes()).map_err(wrong)?;
     }
     match netlink.dump(call, &object, family, &payload) {
-        // The family came with 6.7, these two commands with 6.8.
+        // Linux 6.7 added the family, 6.8 these two commands.
         Err(error) if error.errno() == Some(libc::EOPNOTSUPP) => Ok(None),
         answer => answer.map(Some),
     }

@@ -13,7 +13,7 @@ pub struct Link {
     pub index: u32,
     /// Name, e.g. `eth0`.
     pub name: String,
-    /// What its frames begin with (`ARPHRD_*`).
+    /// Type of its link-layer header (`ARPHRD_*`).
     pub hardware_type: u16,
     /// `IFF_*` flags.
     pub flags: u32,
@@ -36,7 +36,7 @@ pub struct Link {
     pub longest_packet: Option<u32>,
     /// Packets that wait in a queue at most, where the driver heeds it (`txqueuelen`).
     pub tx_queue_len: Option<u32>,
-    /// Packets that it was to send and dropped.
+    /// Packets dropped on transmission.
     pub tx_dropped: Option<u64>,
 }
 
@@ -46,9 +46,9 @@ impl Link {
         self.flags & libc::IFF_UP as u32 != 0
     }
 
-    /// Whether it has a carrier and the kernel knows of it, so that packets pass. The kernel's own
-    /// word, `IFF_RUNNING`, comes up to a second after a carrier is lost
-    /// (`linkwatch_schedule_work`); `IFF_LOWER_UP` is lost with it.
+    /// Whether it has a carrier and the kernel has noticed it, so that packets pass. The kernel
+    /// clears `IFF_RUNNING` up to a second after the carrier is lost (`linkwatch_schedule_work`),
+    /// and `IFF_LOWER_UP` at once.
     pub fn is_running(&self) -> bool {
         let both = (libc::IFF_RUNNING | libc::IFF_LOWER_UP) as u32;
         self.flags & both == both

@@ -1,4 +1,4 @@
-//! The interfaces of a network namespace, followed while they come and go.
+//! The interfaces of a network namespace, with their arrival and removal.
 
 use std::collections::{HashMap, VecDeque};
 use std::os::fd::OwnedFd;
@@ -11,16 +11,16 @@ use super::links::{Link, NETLINK_ROUTE, links_by, parse_link};
 use crate::error::{OsError, Result};
 use crate::netlink::{Netlink, messages};
 
-/// Knows every interface of the namespace of the thread that made it, from any thread. It also
-/// knows those that are gone by the time somebody asks.
+/// Follows every interface in the network namespace of the thread that made it. Any thread may read
+/// it. It also remembers removed interfaces.
 #[derive(Debug)]
 pub struct LinkTable {
-    /// Gets a message for whatever comes, changes and goes. Messages wait in it until somebody
-    /// asks.
+    /// Receives a message when an interface is added, changed or removed. Messages are queued until
+    /// the next look-up.
     events: OwnedFd,
     requests: Netlink,
     known: HashMap<u32, Link>,
-    /// Those that went, the last ones.
+    /// The last removed interfaces.
     gone: VecDeque<Link>,
     buffer: Vec<u8>,
 }
@@ -44,7 +44,7 @@ impl LinkTable {
             gone: VecDeque::new(),
             buffer: vec![0; DATAGRAM],
         };
-        // In this order: what comes meanwhile is told twice, and not missed.
+        // In this order: a change during the listing is reported twice instead of being missed.
         table.list()?;
         Ok(table)
     }
@@ -140,7 +140,7 @@ mod tests {
             };
             let first = make();
             link::delete("wl-a").unwrap();
-            // Nobody has looked meanwhile, from another namespace in the end.
+            // The table was not updated during these changes; the look-up is in another namespace.
             let second = make();
             std::thread::scope(|scope| {
                 scope.spawn(|| {

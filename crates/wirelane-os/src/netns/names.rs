@@ -23,10 +23,10 @@ use crate::error::{OsError, Result};
 /// Where the names are (`NETNS_RUN_DIR` of iproute2).
 pub const DIRECTORY: &str = "/run/netns";
 
-/// What a name stands for.
+/// The meaning of a name.
 #[derive(Debug)]
 pub enum Entry {
-    /// There is nothing of this name.
+    /// No file has this name.
     Absent,
     /// A network namespace.
     Namespace(OwnedFd),
@@ -59,21 +59,21 @@ pub fn list() -> Result<Vec<String>> {
     };
     let mut names = Vec::new();
     for entry in entries {
-        // A name that is not text cannot be one of ours.
+        // Our names are always text.
         names.extend(entry.map_err(failed)?.file_name().into_string().ok());
     }
     names.sort();
     Ok(names)
 }
 
-/// What `name` stands for now.
+/// Looks up the current meaning of `name`.
 ///
 /// # Errors
-/// As [`path`], and what open(2) gives.
+/// As [`path`], and the errors of open(2).
 pub fn look(name: &str) -> Result<Entry> {
     let path = path(name)?;
     let failed = |call| move |errno: Errno| OsError::new(call, name, errno);
-    // Nothing is opened that could block, and no link is followed.
+    // The open must not block or follow a link.
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
     let file = match openat(CWD, &path, flags, Mode::empty()) {
         Err(Errno::NOENT) => return Ok(Entry::Absent),
@@ -95,8 +95,8 @@ pub fn look(name: &str) -> Result<Entry> {
     Ok(Entry::File(contents))
 }
 
-/// The only one who changes names now, among those who ask: this module, and `ip netns add` while
-/// it prepares the directory. It ends with the process, too.
+/// A lock on changing names, which excludes other users of this module, and `ip netns add` while it
+/// prepares the directory. The kernel releases it when the process ends.
 #[derive(Debug)]
 pub struct Names {
     directory: File,
@@ -132,7 +132,7 @@ impl Names {
         self.place(name, mark)?;
         let source = format!("/proc/self/fd/{}", namespace.as_fd().as_raw_fd());
         mount_bind(source, &path).map_err(|errno| {
-            // The file is ours, and nothing is on it.
+            // We made the file, and nothing is mounted on it.
             let _ = std::fs::remove_file(&path);
             OsError::new("mount MS_BIND", name, errno)
         })
@@ -147,9 +147,8 @@ impl Names {
             .map_err(|errno| OsError::new("umount", name, errno))
     }
 
-    /// Removes the file of a name without a namespace. In other mount namespaces, which may still
-    /// have one on it, it goes as well: the kernel detaches what is mounted on a file that is
-    /// removed.
+    /// Removes the file of a name without a namespace. The kernel also detaches mounts on the file
+    /// in other mount namespaces.
     ///
     /// # Errors
     /// `EBUSY` when something is mounted on it, what unlink(2) gives, and as [`path`].
@@ -178,14 +177,13 @@ impl Names {
     fn place(&self, name: &str, mark: &str) -> Result<()> {
         let path = path(name)?;
         let failed = |call| move |error: std::io::Error| OsError::new(call, name, error);
-        // What is mounted over the directory may have changed since the lock was taken.
+        // The mount over the directory may have changed since the lock was taken.
         let flags = OFlags::WRONLY | OFlags::CLOEXEC;
         let mode = Mode::from_raw_mode(0o444);
         let (file, unnamed) = match openat(CWD, DIRECTORY, flags | OFlags::TMPFILE, mode) {
             Ok(file) => (file, true),
-            // A file system without unnamed files: killed right here, we leave a file that nobody
-            // can tell from the one that `ip netns add` leaves when it is killed, and so nobody
-            // touches.
+            // This file system has no unnamed files. If this process is killed here, the remaining
+            // file looks like a file that a killed `ip netns add` leaves, so no cleanup touches it.
             Err(Errno::OPNOTSUPP | Errno::ISDIR) => {
                 let flags = flags | OFlags::CREATE | OFlags::EXCL;
                 let made = openat(CWD, &path, flags, mode);
@@ -195,7 +193,7 @@ impl Names {
         };
         let mut file = File::from(file);
         file.write_all(mark.as_bytes()).map_err(failed("write"))?;
-        // Whatever the umask is: whose it is may be known to all.
+        // Readable by all users, whatever the umask: the owner's mark is no secret.
         file.set_permissions(Permissions::from_mode(0o444)).map_err(failed("fchmod"))?;
         if unnamed {
             let source = format!("/proc/self/fd/{}", file.as_raw_fd());

@@ -4,7 +4,7 @@ use std::os::fd::{AsFd, AsRawFd};
 
 /// Whether a descriptor is of a network namespace.
 pub fn is_network_namespace(file: impl AsFd) -> bool {
-    // Another kind of file could take the number for a request of its own.
+    // Another kind of file could have a different request with this number.
     if !on_nsfs(file.as_fd()) {
         return false;
     }

@@ -38,7 +38,7 @@ const _: () = assert!(size_of::<FanoutArgs>() == 8);
 // SAFETY: integers that fill the structure.
 unsafe impl Plain for FanoutArgs {}
 
-/// What chooses the member of a group.
+/// How the kernel chooses the member of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Fanout {
@@ -80,9 +80,9 @@ impl PacketSocket {
     }
 
     /// Makes this socket a member of the group with this number, in its network namespace, and
-    /// makes the group if there is none. Its members may be of several processes, 256 in all.
-    /// Whoever leaves by closing the socket leaves its packets to the others. The socket must be
-    /// bound; then as [`PacketSocket::new_fanout`].
+    /// makes the group if there is none. Up to 256 members may belong to several processes. When a
+    /// member closes its socket, the other members receive its packets. The socket must be bound;
+    /// then as [`PacketSocket::new_fanout`].
     ///
     /// # Errors
     /// `ENOSPC` when the group is full, `EINVAL` when it is of another interface, kind or

@@ -1,4 +1,4 @@
-//! What a socket takes and how it sends: filter, promiscuous mode and other options, and its
+//! Options of a socket for receiving and sending: filter, promiscuous mode and others, and its
 //! counters.
 
 use std::os::fd::AsFd;
@@ -102,11 +102,11 @@ impl PacketSocket {
         Ok(usize::try_from(allowed).unwrap_or(0) / 2)
     }
 
-    /// What happened since this was last called; reading resets the kernel's 32-bit counters, so
-    /// call it often enough that they cannot wrap, and from one place.
+    /// Counts since the last call. Reading resets the kernel's 32-bit counters, so call this often
+    /// enough that they cannot wrap, and from one place.
     ///
     /// # Errors
-    /// What getsockopt(2) gives.
+    /// The errors of getsockopt(2).
     pub fn statistics(&self) -> Result<Statistics> {
         let level = (libc::SOL_PACKET, option::STATISTICS);
         let raw: TpacketStatsV3 = socket::get(self.as_fd(), level, "getsockopt PACKET_STATISTICS")?;

@@ -89,7 +89,7 @@ impl SlotRingRequest {
     }
 }
 
-/// What happened since the statistics were last read.
+/// Counts since the statistics were last read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
     /// Packets that passed the filter, the dropped ones **included** (`packet_getsockopt` adds
@@ -105,7 +105,7 @@ fn ring_bytes(block_size: u32, block_count: u32) -> Option<usize> {
     (block_size as usize).checked_mul(block_count as usize)
 }
 
-/// The number of frames that the kernel wants to be told: whole frames per block times blocks
+/// The number of frames that the kernel requires: whole frames per block times blocks
 /// (`packet_set_ring`).
 fn frames(block_size: u32, block_count: u32, frame_size: u32) -> Option<u32> {
     block_size.checked_div(frame_size)?.checked_mul(block_count)

@@ -39,8 +39,7 @@ impl PacketSocket {
         Ok([Version::V2, Version::V3].into_iter().find(|known| *known as i32 == version))
     }
 
-    /// Makes the RX ring; the version must be 3. Map it with [`PacketSocket::map`], where it comes
-    /// first.
+    /// Makes the RX ring; the version must be 3. [`PacketSocket::map`] maps it first.
     ///
     /// # Errors
     /// `EINVAL` for sizes the kernel refuses, `ENOMEM` when it has no memory for the blocks.
@@ -90,13 +89,13 @@ impl PacketSocket {
         self.set(option::COPY_THRESH, &1, "setsockopt PACKET_COPY_THRESH")
     }
 
-    /// Makes the TX ring, whose version must be that of the RX ring if there is one.
+    /// Makes the TX ring. Its version must equal the version of the RX ring if there is one.
     ///
-    /// Prefer [`Version::V2`] on a socket of its own: it exists since Linux 2.6.31 and is what
-    /// version 3 does on transmit anyway (frames of one size; 4.11 and later, 16 bytes more header,
+    /// Prefer [`Version::V2`] on a separate socket: it exists since Linux 2.6.31, and version 3 has
+    /// the same transmit behaviour (frames of one size; 4.11 and later, 16 bytes more header,
     /// `next_offset` must be 0). [`Version::V3`] is for a single socket that also has a version 3
     /// RX ring. A socket that only transmits stays at protocol 0: give 0 to [`PacketSocket::bind`],
-    /// and the kernel will not spend a cycle on receiving for it.
+    /// and the kernel does no receive work for it.
     ///
     /// # Errors
     /// `EBUSY` when the socket has a ring of the other version, `EINVAL` for sizes the kernel

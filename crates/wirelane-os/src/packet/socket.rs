@@ -62,11 +62,10 @@ impl PacketSocket {
         }
     }
 
-    /// What the socket is bound to, read back: index, protocol, link type and address of the
-    /// interface.
+    /// The socket's local address: index, protocol, link type and address of the interface.
     ///
     /// # Errors
-    /// What getsockname(2) gives.
+    /// The errors of getsockname(2).
     pub fn local_address(&self) -> Result<SockaddrLl> {
         let mut address = SockaddrLl::default();
         let mut len = size_of::<SockaddrLl>() as libc::socklen_t;
@@ -127,7 +126,7 @@ impl PacketSocket {
     /// when there is none, also after a signal.
     ///
     /// # Errors
-    /// The socket's pending error: `ENETDOWN` when the interface went down or away.
+    /// The socket's pending error: `ENETDOWN` when the interface is down or gone.
     pub fn wait_readable(&self, timeout: Option<Duration>) -> Result<bool> {
         self.wait(PollFlags::IN, timeout)
     }

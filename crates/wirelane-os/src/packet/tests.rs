@@ -57,7 +57,7 @@ impl Reader {
         }
     }
 
-    /// The packets of the next block with their headers; nothing when none comes in time.
+    /// The packets of the next block with their headers; empty after the timeout.
     fn block(&mut self, timeout: Option<Duration>) -> Vec<(Tpacket3Hdr, SockaddrLl, Vec<u8>)> {
         let until = timeout.map(|timeout| Instant::now() + timeout);
         while self.status(self.next).load(Ordering::Acquire) & TP_STATUS_USER == 0
@@ -89,8 +89,8 @@ impl Reader {
         packets
     }
 
-    /// The marks of the test frames received, of which there are to be `count`, until nothing comes
-    /// any more.
+    /// The marks of the received test frames, of which `count` are expected. Reads until no more
+    /// arrive.
     fn marks(&mut self, count: usize) -> Vec<u8> {
         let mut marks = Vec::new();
         loop {
@@ -310,7 +310,7 @@ fn privileged_promiscuous_mode_is_undone_with_the_socket() {
     testing::in_new_namespace(|| {
         let tap = tap("wl-f", 1);
         let index = iface::index("wl-f").unwrap();
-        // IFF_PROMISC does not show what sockets wish for; the device's count does.
+        // IFF_PROMISC does not reflect the requests of sockets; the device's count does.
         let promiscuity = || {
             let shown =
                 std::process::Command::new("ip").args(["-d", "link", "show", "wl-f"]).output();
@@ -384,7 +384,7 @@ fn privileged_an_interface_that_is_down_or_gone_is_an_error() {
         socket.bind(index, ETH_P_ALL_BE).unwrap();
         assert!(socket.take_error().unwrap().is_none());
         drop(tap);
-        // What arrived before may be read first; the error follows.
+        // Packets that arrived earlier may be read first; the error follows.
         let mut error = None;
         assert!(testing::eventually(|| {
             error = socket.wait_readable(MOMENT).err();

@@ -103,11 +103,11 @@ pub struct TpacketBlockDesc {
 }
 layout!(TpacketBlockDesc, 48, { version: 0, offset_to_priv: 4, bh1: 8 });
 
-/// Where `bh1.block_status` stands in a block.
+/// Offset of `bh1.block_status` in a block.
 pub const BLOCK_STATUS_OFFSET: usize =
     offset_of!(TpacketBlockDesc, bh1) + offset_of!(TpacketHdrV1, block_status);
 
-/// Where `bh1.num_pkts` stands in a block. The kernel counts there while it fills the block
+/// Offset of `bh1.num_pkts` in a block. The kernel increments it while it fills the block
 /// (`prb_fill_curr_block`).
 pub const BLOCK_PACKETS_OFFSET: usize =
     offset_of!(TpacketBlockDesc, bh1) + offset_of!(TpacketHdrV1, num_pkts);
@@ -133,7 +133,7 @@ pub struct Tpacket3Hdr {
     pub mac: u16,
     /// Bytes from this header to the network header.
     pub net: u16,
-    /// The receive hash, when it was asked for and the device or kernel computed one.
+    /// The receive hash, if requested and computed by the device or the kernel.
     pub rxhash: u32,
     /// The VLAN tag that was taken out of the packet, valid with [`TP_STATUS_VLAN_VALID`].
     pub vlan_tci: u32,
@@ -231,8 +231,8 @@ layout!(PacketMreq, 16, { ifindex: 0, kind: 4, alen: 6, address: 8 });
 /// `struct sock_filter`: one instruction of classic BPF.
 pub use wirelane_filter::Instruction as SockFilter;
 
-/// `struct sock_fprog`. Its padding is a field: valgrind reports bytes that nobody wrote, though
-/// the kernel does not read them.
+/// `struct sock_fprog`. Its padding is a field: valgrind reports uninitialised bytes, although the
+/// kernel does not read them.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SockFprog {
@@ -270,13 +270,13 @@ pub struct VirtioNetHdr {
 layout!(VirtioNetHdr, 10, { flags: 0, gso_type: 1, hdr_len: 2, gso_size: 4, csum_start: 6, csum_offset: 8 });
 
 impl VirtioNetHdr {
-    /// As it goes to the kernel.
+    /// The bytes to pass to the kernel.
     pub fn as_bytes(&self) -> &[u8] {
         // SAFETY: plain integers without padding between or after them, as asserted above.
         unsafe { std::slice::from_raw_parts(std::ptr::from_ref(self).cast(), size_of::<Self>()) }
     }
 
-    /// For the kernel to write.
+    /// The bytes for the kernel to overwrite.
     pub fn as_bytes_mut(&mut self) -> &mut [u8] {
         // SAFETY: as in `as_bytes`; every value of the bytes is one of the integers.
         unsafe {
@@ -302,10 +302,10 @@ pub const VIRTIO_NET_HDR_GSO_ECN: u8 = 0x80;
 
 /// Alignment of the packet headers in a ring.
 pub const TPACKET_ALIGNMENT: usize = 16;
-/// Where the [`SockaddrLl`] of a packet stands after its [`Tpacket2Hdr`].
+/// Offset of the [`SockaddrLl`] of a packet from its [`Tpacket2Hdr`].
 pub const SOCKADDR_LL_OFFSET_V2: usize =
     size_of::<Tpacket2Hdr>().next_multiple_of(TPACKET_ALIGNMENT);
-/// Where the [`SockaddrLl`] of a packet stands after its [`Tpacket3Hdr`].
+/// Offset of the [`SockaddrLl`] of a packet from its [`Tpacket3Hdr`].
 pub const SOCKADDR_LL_OFFSET_V3: usize =
     size_of::<Tpacket3Hdr>().next_multiple_of(TPACKET_ALIGNMENT);
 /// `TPACKET3_HDRLEN`.
@@ -331,7 +331,7 @@ pub const TP_STATUS_BLK_TMO: u32 = 1 << 5;
 pub const TP_STATUS_VLAN_TPID_VALID: u32 = 1 << 6;
 /// TX: the frame is free.
 pub const TP_STATUS_AVAILABLE: u32 = 0;
-/// TX: the frame is to be sent.
+/// TX: user space requests sending the frame.
 pub const TP_STATUS_SEND_REQUEST: u32 = 1 << 0;
 /// TX: the frame is with the device.
 pub const TP_STATUS_SENDING: u32 = 1 << 1;
@@ -350,8 +350,7 @@ pub const PACKET_HOST: u8 = 0;
 pub const PACKET_BROADCAST: u8 = 1;
 /// `sockaddr_ll.pkttype`: sent by this host.
 pub const PACKET_OUTGOING: u8 = 4;
-/// [`SockaddrLl::pkttype`] of what the host hears of its own multicast, which packet rings leave
-/// out.
+/// [`SockaddrLl::pkttype`] of looped-back copies of the host's multicast, which packet rings skip.
 pub const PACKET_LOOPBACK: u8 = 5;
 
 /// Options at level `SOL_PACKET`, with the kernel version of those newer than 2.6.27.

@@ -26,7 +26,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 use uapi::option;
 
-/// What a UMEM is.
+/// A UMEM.
 #[derive(Clone, Copy, Debug)]
 pub struct Umem {
     /// First byte; page-aligned.
@@ -37,7 +37,7 @@ pub struct Umem {
     pub chunk_size: u32,
     /// Bytes left free before packets, in addition to the kernel's.
     pub headroom: u32,
-    /// Chunks lie anywhere.
+    /// Chunks may begin anywhere.
     pub unaligned: bool,
     /// Before packets to send there can be an [`XskTxMetadata`]: room for one is there before every
     /// packet, in the same chunk. Linux 6.11.
@@ -65,10 +65,10 @@ impl XskSocket {
     /// Registers memory. The kernel pins its pages, so it is not an error to unmap them.
     ///
     /// # Safety
-    /// The memory is mapped for reading and writing. From now on the kernel writes to the chunks
-    /// whose addresses are put into the fill ring until they come out of the RX ring or the socket
-    /// is closed, and reads those in the TX ring until they come out of the completion ring: nobody
-    /// else uses them meanwhile.
+    /// The memory is mapped for reading and writing. The kernel writes to chunks whose addresses
+    /// are in the fill ring until they return in the RX ring or the socket is closed, and reads
+    /// chunks in the TX ring until they return in the completion ring. No other code uses a chunk
+    /// during that time.
     ///
     /// # Errors
     /// `EINVAL` for shapes that the kernel refuses and metadata that it does not know, `ENOBUFS`
@@ -144,10 +144,10 @@ impl XskSocket {
         Ok(flags as u32 & XDP_OPTIONS_ZEROCOPY != 0)
     }
 
-    /// What the kernel has counted; zero where it is too old to count.
+    /// The kernel's counters; zero on a kernel that is too old to count.
     ///
     /// # Errors
-    /// What getsockopt(2) gives.
+    /// The errors of getsockopt(2).
     pub fn statistics(&self) -> Result<XdpStatistics> {
         socket::get(self.as_fd(), (SOL_XDP, option::STATISTICS), "getsockopt XDP_STATISTICS")
     }
@@ -163,8 +163,8 @@ impl XskSocket {
     }
 
     /// Prefers busy polling: receiving and sending calls serve the driver's queue, for up to
-    /// `microseconds` and `budget` packets at a time, and its interrupts stay off meanwhile (Linux
-    /// 5.11; see also `napi_defer_hard_irqs`).
+    /// `microseconds` and `budget` packets at a time, with its interrupts disabled (Linux 5.11; see
+    /// also `napi_defer_hard_irqs`).
     ///
     /// # Errors
     /// `ENOPROTOOPT` before Linux 5.11, `EPERM` without CAP_NET_ADMIN.
@@ -184,8 +184,8 @@ impl XskSocket {
     /// Has the kernel look at the TX ring. In copy mode it sends here and now.
     ///
     /// # Errors
-    /// The bare errno, as this is on the hot path: `EAGAIN`, `EBUSY` and `ENOBUFS` ask to come
-    /// again; `ENETDOWN`, and `ENXIO` when the interface is gone.
+    /// The bare errno, as this is on the hot path: `EAGAIN`, `EBUSY` and `ENOBUFS` mean that the
+    /// caller must retry; `ENETDOWN`, and `ENXIO` when the interface is gone.
     #[inline]
     pub fn wake_tx(&self) -> io::Result<()> {
         // SAFETY: an empty message without address: the kernel takes packets from the ring.
@@ -272,9 +272,9 @@ impl XskSocket {
 
 /// Waits until every packet that met an XDP program before this call is where the program sent it.
 ///
-/// Programs run, and their redirects end, within one turn of receiving, which is a read-side
-/// critical section of RCU; `MEMBARRIER_CMD_GLOBAL` (Linux 4.3) is `synchronize_rcu`. Where it is
-/// refused (`nohz_full`), a time passes in which no turn goes on.
+/// Programs run, and their redirects end, within one NAPI poll, which is a read-side critical
+/// section of RCU; `MEMBARRIER_CMD_GLOBAL` (Linux 4.3) is `synchronize_rcu`. Where it is refused
+/// (`nohz_full`), this sleeps longer than any poll.
 pub fn wait_for_receivers() {
     const MEMBARRIER_CMD_GLOBAL: libc::c_int = 1;
     // SAFETY: the call touches no memory.

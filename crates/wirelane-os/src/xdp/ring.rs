@@ -13,7 +13,7 @@ use crate::mmap::Mapping;
 
 /// Which of the four rings: [`Fill`], [`Rx`], [`Tx`] or [`Completion`].
 pub trait RingKind: sealed::Sealed + 'static {
-    /// What the ring holds.
+    /// The elements of the ring.
     type Element: Copy;
     #[doc(hidden)]
     const OPTION: (i32, &'static str);
@@ -65,8 +65,8 @@ ring_kinds! {
     Completion: Consumed<u64>, UMEM_COMPLETION_RING, COMPLETION_RING, cr;
 }
 
-/// A ring shared with the kernel. It owns the mapping; who may touch which element is decided by
-/// the two indices, and is the business of whoever wraps it.
+/// A ring shared with the kernel. It owns the mapping. The two indices decide which side may access
+/// an element, and the wrapping type enforces that.
 #[derive(Debug)]
 pub struct MappedRing<K: RingKind> {
     _memory: Mapping,
@@ -127,7 +127,7 @@ impl<K: RingKind> MappedRing<K> {
         self.size
     }
 
-    /// Elements produced and not consumed, as anybody may ask.
+    /// Elements produced and not consumed. Any thread may call this.
     pub fn occupied(&self) -> u32 {
         // SAFETY: words of the mapping, which the kernel uses as atomics, too.
         let (consumer, producer) = unsafe {
@@ -150,7 +150,7 @@ impl<K: Consumed> MappedRing<K> {
     /// The element in `slot`.
     ///
     /// # Safety
-    /// The slot is one of the ring and, by its indices, ours to read.
+    /// The slot belongs to the ring, and its indices permit us to read it.
     #[inline(always)]
     pub unsafe fn read(&self, slot: usize) -> K::Element {
         debug_assert!(slot < self.size as usize);
@@ -163,7 +163,7 @@ impl<K: Produced> MappedRing<K> {
     /// Writes the element in `slot`.
     ///
     /// # Safety
-    /// The slot is one of the ring and, by its indices, ours to write.
+    /// The slot belongs to the ring, and its indices permit us to write it.
     #[inline(always)]
     pub unsafe fn write(&self, slot: usize, element: K::Element) {
         debug_assert!(slot < self.size as usize);

@@ -1,7 +1,7 @@
 //! The structures and constants of `linux/if_xdp.h`.
 //!
-//! Sizes and offsets are asserted at compile time. AF_XDP is as old as Linux 4.18; what came later
-//! names the version that brought it.
+//! Sizes and offsets are asserted at compile time. AF_XDP exists since Linux 4.18; later additions
+//! name their version.
 
 use std::mem::{offset_of, size_of};
 
@@ -95,7 +95,7 @@ pub struct XdpStatistics {
     pub rx_dropped: u64,
     /// Descriptors of the fill ring that were no chunk.
     pub rx_invalid_descs: u64,
-    /// Descriptors of the TX ring that the kernel skipped: no completion comes for them.
+    /// Descriptors of the TX ring that the kernel skipped, without a completion.
     pub tx_invalid_descs: u64,
     /// Packets dropped because the RX ring was full; Linux 5.9.
     pub rx_ring_full: u64,
@@ -142,9 +142,9 @@ pub fn address(raw: u64) -> u64 {
     (raw & ((1 << SHIFT) - 1)) + (raw >> SHIFT)
 }
 
-/// `struct xsk_tx_metadata`, as far as requests go: what is to be done to a packet that is sent. It
-/// ends where the packet begins, and counts if the descriptor has [`XDP_TX_METADATA`]. Linux 6.8;
-/// the last field is of 6.15.
+/// `struct xsk_tx_metadata`, only the requests: operations on a packet to send. It ends where the
+/// packet begins, and is used if the descriptor has [`XDP_TX_METADATA`]. Linux 6.8; the last field
+/// since 6.15.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct XskTxMetadata {
@@ -156,7 +156,7 @@ pub struct XskTxMetadata {
     pub csum_offset: u16,
     /// Nothing.
     pub reserved: u32,
-    /// When the packet is to leave, for devices that can wait.
+    /// The time to send the packet, for devices that support it.
     pub launch_time: u64,
 }
 layout!(XskTxMetadata, 24, { flags: 0, csum_start: 8, csum_offset: 10, reserved: 12, launch_time: 16 });
@@ -183,14 +183,14 @@ impl XskTxMetadata {
         self.flags == 0
     }
 
-    /// When the packet left, once it has: in copy mode the kernel's TAI clock, otherwise the clock
-    /// of the device. The kernel writes it over what was asked for (`xsk_tx_metadata_complete`,
+    /// The time when the packet was sent: in copy mode on the kernel's TAI clock, otherwise on the
+    /// clock of the device. The kernel overwrites the request with it (`xsk_tx_metadata_complete`,
     /// `xsk_destruct_skb`).
     pub fn left_at(bytes: &[u8; size_of::<Self>()]) -> u64 {
         u64::from_ne_bytes(bytes.as_chunks::<8>().0[1])
     }
 
-    /// As it lies in memory.
+    /// The bytes in memory.
     #[inline(always)]
     pub fn bytes(&self) -> [u8; size_of::<Self>()] {
         let mut bytes = [0; size_of::<Self>()];
@@ -244,7 +244,7 @@ pub const XDP_USE_SG: u16 = 1 << 4;
 
 /// UMEM: chunks lie anywhere and have any size; Linux 5.4.
 pub const XDP_UMEM_UNALIGNED_CHUNK_FLAG: u32 = 1 << 0;
-/// UMEM: `tx_metadata_len` is meant; Linux 6.11 insists on it.
+/// UMEM: `tx_metadata_len` is valid; Linux 6.11 requires this flag.
 pub const XDP_UMEM_TX_METADATA_LEN: u32 = 1 << 2;
 
 /// Ring flags: the kernel sleeps and must be woken up for this ring; Linux 5.4.
@@ -253,16 +253,16 @@ pub const XDP_RING_NEED_WAKEUP: u32 = 1 << 0;
 /// `XDP_OPTIONS`: the socket has zero copy.
 pub const XDP_OPTIONS_ZEROCOPY: u32 = 1 << 0;
 
-/// Descriptor: the packet goes on in the next one; Linux 6.6.
+/// Descriptor: the packet continues in the next one; Linux 6.6.
 pub const XDP_PKT_CONTD: u32 = 1 << 0;
-/// Descriptor to send: metadata lies before the packet; Linux 6.8.
+/// Descriptor to send: metadata precedes the packet; Linux 6.8.
 pub const XDP_TX_METADATA: u32 = 1 << 1;
 
-/// Metadata: the kernel is to write when the packet left; Linux 6.8.
+/// Metadata: requests the time of sending; Linux 6.8.
 pub const XDP_TXMD_FLAGS_TIMESTAMP: u64 = 1 << 0;
-/// Metadata: the checksum is to be completed; Linux 6.8.
+/// Metadata: requests the checksum; Linux 6.8.
 pub const XDP_TXMD_FLAGS_CHECKSUM: u64 = 1 << 1;
-/// Metadata: the device is to send the packet at a time; Linux 6.15.
+/// Metadata: requests sending at a given time; Linux 6.15.
 pub const XDP_TXMD_FLAGS_LAUNCH_TIME: u64 = 1 << 2;
 
 /// Bytes that the kernel leaves free before every received packet (`include/uapi/linux/bpf.h`).
