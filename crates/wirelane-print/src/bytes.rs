@@ -4,7 +4,7 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Cut;
 
-/// What was captured of some bytes, and how many they were.
+/// A sequence of bytes: the captured part, and the original length.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bytes<'a> {
     captured: &'a [u8],
@@ -23,7 +23,7 @@ impl<'a> Bytes<'a> {
         self.len
     }
 
-    /// What was captured of them.
+    /// The captured part.
     #[inline]
     pub(crate) fn captured(&self) -> &'a [u8] {
         self.captured
@@ -35,7 +35,7 @@ impl<'a> Bytes<'a> {
         self.captured.len() == self.len
     }
 
-    /// What comes after so many of them.
+    /// The bytes after the first `count`.
     #[inline]
     pub(crate) fn after(&self, count: usize) -> Self {
         Self {

@@ -1,5 +1,5 @@
-//! What a layer of a packet tells the next one. Layers do not call each other: tunnels go as deep
-//! as a packet is long.
+//! The interface between the layers of a packet. Layers do not call each other, so tunnels may be
+//! as deep as a packet is long.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -9,13 +9,13 @@ use wirelane_wire::checksum::{self, Sum};
 use crate::bytes::{Bytes, Cut};
 use crate::line::Line;
 
-/// What follows the part of a packet that was printed.
+/// The next layer of a packet.
 pub(crate) enum Next<'a> {
     /// Nothing, or nothing that is printed.
     End,
     /// An Ethernet frame.
     Ethernet(Bytes<'a>),
-    /// What this EtherType says.
+    /// The payload of this EtherType.
     Typed(u16, Bytes<'a>),
     /// A logical link control header.
     Llc(Bytes<'a>),
@@ -44,11 +44,11 @@ pub(crate) enum Ends {
     V6 { source: [u8; 16], destination: [u8; 16] },
 }
 
-/// What a layer returns: how to go on, or that its bytes ended early.
+/// The result of a layer: the next layer, or an early end of its bytes.
 pub(crate) type Step<'a> = Result<Next<'a>, Cut>;
 
 impl Ends {
-    /// The sum over the pseudo-header and what an IP packet carries.
+    /// The sum over the pseudo-header and the payload of an IP packet.
     pub(crate) fn sum(&self, protocol: Protocol, bytes: &[u8]) -> Result<Sum, Cut> {
         let len = u32::try_from(bytes.len()).map_err(|_| Cut)?;
         let pseudo = match *self {

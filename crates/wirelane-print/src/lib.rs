@@ -1,11 +1,11 @@
 //! One line of text per packet, as tcpdump prints.
 //!
-//! A [`Printer`] is given packets one after the other and writes text into memory of the caller. It
-//! knows no ports and no files. Any bytes may come in.
+//! A [`Printer`] receives packets one after the other and writes text into memory of the caller. It
+//! does not depend on ports or files, and accepts any bytes.
 //!
-//! Reading order: `walk` goes from layer to layer, `link`, `network` and `transport` print them,
-//! and `layer` is what they tell each other. `line` makes text, `bytes` is what a snap length left
-//! of a packet.
+//! Reading order: `walk` steps from layer to layer, `link`, `network` and `transport` print them,
+//! and `layer` is the interface between them. `line` formats text, and `bytes` holds the captured
+//! part of a packet.
 
 mod bytes;
 mod dump;
@@ -25,7 +25,7 @@ use line::Line;
 use time::Clock;
 use transport::conversations::Conversations;
 
-/// One captured packet, and where it was seen.
+/// One captured packet, and its interface.
 #[derive(Clone, Copy, Debug)]
 pub struct Packet<'a> {
     /// Nanoseconds since the Unix epoch; 0 if unknown.
@@ -39,7 +39,7 @@ pub struct Packet<'a> {
     pub original_len: u32,
     /// The captured bytes.
     pub data: &'a [u8],
-    /// What a file says of it.
+    /// The comment of the packet in its file.
     pub comment: Option<&'a str>,
 }
 

@@ -42,7 +42,7 @@ impl<'t> Line<'t> {
         self.put(itoa::Buffer::new().format(number))
     }
 
-    /// Adds a number with so many digits, zeroes in front.
+    /// Adds a number with `digits` digits, padded with zeroes.
     #[inline]
     pub(crate) fn padded(&mut self, number: u32, digits: usize) -> &mut Self {
         let mut buffer = itoa::Buffer::new();
@@ -50,7 +50,7 @@ impl<'t> Line<'t> {
         self.put("000000000".get(number.len()..digits).unwrap_or_default()).put(number)
     }
 
-    /// Adds a number in decimal, with spaces in front up to so many characters.
+    /// Adds a number in decimal, padded with spaces to `width` characters.
     pub(crate) fn spaced(&mut self, number: u64, width: usize) -> &mut Self {
         let mut buffer = itoa::Buffer::new();
         let number = buffer.format(number);
@@ -190,7 +190,7 @@ fn longest_zeroes(groups: &[u16; 8]) -> (usize, usize) {
     best
 }
 
-/// What is written to a line.
+/// The text that `add` writes to a line.
 #[cfg(test)]
 pub(crate) fn text(add: impl FnOnce(&mut Line<'_>)) -> String {
     let mut text = String::new();

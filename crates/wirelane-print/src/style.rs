@@ -1,4 +1,4 @@
-//! What is printed, and how.
+//! The printed fields and their formats.
 
 /// How packets are printed. The letters are tcpdump's options.
 #[derive(Clone, Debug, Default)]
@@ -9,7 +9,8 @@ pub struct Style {
     pub precision: Precision,
     /// Print the number of each packet, from 1 (`-#`).
     pub numbered: bool,
-    /// Print the sequence numbers of TCP as they are, not since the connection began (`-S`).
+    /// Print absolute TCP sequence numbers, instead of relative to the start of the connection
+    /// (`-S`).
     pub absolute: bool,
     /// Print the link header, too (`-e`).
     pub link: bool,

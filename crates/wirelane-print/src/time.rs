@@ -10,10 +10,10 @@ const SECOND: u64 = 1_000_000_000;
 /// Zones differ by multiples of a quarter of an hour, and change at such a time.
 const QUARTER: u64 = 900;
 
-/// What must be known of earlier packets, and of the time zone.
+/// State from earlier packets, and the time zone.
 #[derive(Debug, Default)]
 pub(crate) struct Clock {
-    /// The first packet's time, or that of the one before.
+    /// The time of the first packet or of the previous packet.
     reference: Option<u64>,
     /// The quarter of an hour of the last packet, and how clocks go in it.
     zone: Option<(u64, i64)>,

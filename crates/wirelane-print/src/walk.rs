@@ -47,7 +47,7 @@ pub(crate) fn print(
     line.put("…");
 }
 
-/// What the words in front of a bracket say of a header that was cut.
+/// The name in front of the bracket when a header was cut.
 fn short_name(next: &Next<'_>) -> &'static str {
     match next {
         Next::End => "",

@@ -1,4 +1,4 @@
-//! Lines beside those of tcpdump, over the captures of its own tests.
+//! Compares lines with tcpdump's, over the captures of tcpdump's tests.
 
 #![allow(clippy::unwrap_used)]
 
@@ -37,8 +37,8 @@ fn link_headers_and_what_more_there_is_are_those_of_tcpdump() {
     compare(&style, &["-e", "-v"], details);
 }
 
-/// Prints all captures in this style, and has tcpdump print them with these options. What it says,
-/// we say.
+/// Prints all captures in this style, and has tcpdump print them with these options. Both must
+/// state the same facts.
 #[track_caller]
 fn compare(style: &Style, options: &[&str], facts: fn(&str) -> Vec<String>) {
     if !tools::require("tcpdump") {
@@ -111,7 +111,7 @@ fn damaged_packets_are_printed() {
     assert_ne!(damaged, 0);
 }
 
-/// What a line says of a packet, as far as both programs say it.
+/// The facts of a line about a packet, as far as both programs print them.
 fn facts(line: &str) -> Vec<String> {
     let mut facts = Vec::new();
     let is_ip = |before: &str| before.contains("IP ") || before.contains("IP6 ");
@@ -133,7 +133,7 @@ fn facts(line: &str) -> Vec<String> {
             facts.push(format!("{word}{value}"));
         }
     }
-    // What tcpdump knows by its content alone has another name here, or none.
+    // Protocols that tcpdump recognizes only by content have another name here, or none.
     let known = ["UDP, length ", "NetBIOS, length ", "SSDP, length "];
     let udp = line.split(": ").find(|it| known.iter().any(|start| it.starts_with(start)));
     if let Some((_, length)) = udp.and_then(|it| it.split_once(", length ")) {
@@ -154,7 +154,7 @@ fn facts(line: &str) -> Vec<String> {
     facts
 }
 
-/// What tcpdump knows, and is printed as a number here.
+/// Names of tcpdump that are printed as numbers here.
 const OTHER_NAMES: [&str; 6] = [
     "DN (0x6003)",
     "GeoNet (old) (0x0707)",
@@ -164,7 +164,7 @@ const OTHER_NAMES: [&str; 6] = [
     "Mobile IP (old)",
 ];
 
-/// What a line says of headers, as far as both programs say it with -e and -v.
+/// The facts of a line about headers, as far as both programs print them with -e and -v.
 fn details(line: &str) -> Vec<String> {
     let mut facts = Vec::new();
     // aa:bb:cc:dd:ee:ff > 11:22:33:44:55:66, ethertype IPv4 (0x0800), length 60:
@@ -225,7 +225,7 @@ fn ours(path: &Path, style: &Style) -> Option<Vec<String>> {
     Some(lines)
 }
 
-/// Its lines by the numbers of the packets. Below a line may be more, of which only that of IP
+/// tcpdump's lines by the numbers of the packets. More lines may follow a line; only the line of IP
 /// belongs to it.
 fn tcpdump(path: &Path, options: &[&str]) -> BTreeMap<usize, String> {
     let mut command = Command::new("tcpdump");

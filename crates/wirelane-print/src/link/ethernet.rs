@@ -13,7 +13,8 @@ const OLD_TAGS: u16 = 0x9200;
 
 /// Prints a frame's header as far as `style` wants it, and its tags.
 ///
-/// Without `-e`, the header of what is not known is printed: there is nothing else to tell.
+/// Without `-e`, prints the header only if the payload is unknown: otherwise the line would be
+/// empty.
 pub(crate) fn print<'a>(line: &mut Line<'_>, style: &Style, bytes: Bytes<'a>) -> Step<'a> {
     let tagged = Tags::new(bytes)?;
     let header = style.link || !(tagged.is_length || ethertype::is_printed(tagged.last));
@@ -78,7 +79,7 @@ impl Tags {
     }
 }
 
-/// Adds what stands between an EtherType and what follows; the frame's length once.
+/// Adds the separator after an EtherType; adds the frame's length once.
 fn separate(line: &mut Line<'_>, length: &mut Option<usize>) {
     match length.take() {
         Some(length) => line.put(", length ").count(length).put(": "),

@@ -1,4 +1,4 @@
-//! Logical link control headers (IEEE 802.2), and those of the subnetwork access protocol.
+//! Headers of logical link control (IEEE 802.2) and of the subnetwork access protocol.
 
 use wirelane_wire::EtherType;
 
@@ -14,7 +14,7 @@ const UNNUMBERED: u8 = 3;
 /// Prints what a frame with a length holds.
 pub(crate) fn print<'a>(line: &mut Line<'_>, bytes: Bytes<'a>) -> Step<'a> {
     let [destination, source, control] = bytes.array(0)?;
-    // IPX without a header of its own begins with its checksum, which is not used.
+    // IPX without an LLC header begins with its checksum, which is not used.
     if destination == 0xff && source == 0xff {
         return named(line, "IPX", bytes);
     }
@@ -37,7 +37,7 @@ pub(crate) fn print<'a>(line: &mut Line<'_>, bytes: Bytes<'a>) -> Step<'a> {
     }
 }
 
-/// Bytes of the header, with that of SNAP.
+/// Bytes of the header, including a SNAP header.
 pub(super) fn header_len(bytes: Bytes<'_>) -> Result<usize, Cut> {
     let [destination, source, control] = bytes.array(0)?;
     Ok(match control & UNNUMBERED {

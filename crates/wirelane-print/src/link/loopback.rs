@@ -1,5 +1,5 @@
-//! The header of BSD's loopback interfaces: an address family, in the byte order of the machine, or
-//! in that of networks.
+//! The header of BSD's loopback interfaces: an address family, in host byte order or network byte
+//! order.
 
 use wirelane_wire::EtherType;
 

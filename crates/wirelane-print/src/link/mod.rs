@@ -58,7 +58,7 @@ pub(crate) fn print<'a>(
     }
 }
 
-/// What the words in front of a bracket say of a header that was cut.
+/// The name in front of the bracket when a header was cut.
 pub(crate) fn short_name(link_type: u16) -> &'static str {
     match link_type {
         linktype::NULL | linktype::LOOP => "null",

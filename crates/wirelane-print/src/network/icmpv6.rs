@@ -142,7 +142,7 @@ fn print_unreachable(line: &mut Line<'_>, code: u8, bytes: Bytes<'_>) -> Result<
     Ok(())
 }
 
-/// Adds what `-v` tells, each option on a line of its own.
+/// Adds the details of `-v`, with each option on a separate line.
 fn print_options(line: &mut Line<'_>, kind: u8, bytes: Bytes<'_>) -> Result<(), Cut> {
     let mut options = match kind {
         133 => bytes.after(8),

@@ -84,7 +84,7 @@ impl Header {
         u32::from(self.fragment & 0x1fff) * 8
     }
 
-    /// Adds the fields of the header, in brackets and on a line of their own.
+    /// Adds the fields of the header, in brackets and on a separate line.
     fn print(&self, line: &mut Line<'_>, bytes: Bytes<'_>) -> Result<(), Cut> {
         line.put("(tos 0x").hex(self.service.into());
         line.put(
@@ -180,7 +180,7 @@ fn print_options(line: &mut Line<'_>, mut options: Bytes<'_>) -> Result<(), Cut>
     Ok(())
 }
 
-/// Adds the addresses of a route; a comma stands behind the one that is next.
+/// Adds the addresses of a route; a comma follows the next address.
 fn print_route(line: &mut Line<'_>, option: Bytes<'_>) -> Result<(), Cut> {
     let pointer = usize::from(option.u8(2)?);
     for at in (3..option.len().saturating_sub(3)).step_by(4) {

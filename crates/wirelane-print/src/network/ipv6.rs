@@ -57,7 +57,8 @@ pub(super) fn print<'a>(line: &mut Line<'_>, style: &Style, bytes: Bytes<'a>) ->
     extensions(line, style, upper)
 }
 
-/// What a hop-by-hop option says if a packet is longer than its header can tell (RFC 2675).
+/// The length in the hop-by-hop option of a packet that is too long for the header's field (RFC
+/// 2675).
 fn jumbo_len(payload: Bytes<'_>) -> Option<usize> {
     let header = payload.first((usize::from(payload.u8(1).ok()?) + 1) * 8);
     let mut at = 2;
@@ -129,7 +130,7 @@ fn print_routing(line: &mut Line<'_>, bytes: Bytes<'_>) -> Result<Option<[u8; 16
     let last = match kind {
         _ if left == 0 || len < 2 => None,
         0 | 2 => Some(8 + (usize::from(len / 2) - 1) * 16),
-        // Segments stand in reverse order (RFC 8754, section 2).
+        // Segments are in reverse order (RFC 8754, section 2).
         4 => Some(8),
         _ => None,
     };

@@ -9,7 +9,7 @@ use crate::style::Style;
 
 const LAST_LABEL: u32 = 0x100;
 
-/// Prints the labels. What follows them is known by its first bits.
+/// Prints the labels. The first bits of the payload determine its type.
 pub(super) fn print_mpls<'a>(line: &mut Line<'_>, style: &Style, mut bytes: Bytes<'a>) -> Step<'a> {
     line.put("MPLS");
     loop {

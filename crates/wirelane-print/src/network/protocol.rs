@@ -15,7 +15,7 @@ pub(crate) const NOTHING: u8 = Protocol::NO_NEXT_HEADER.0;
 pub(crate) const SCTP: u8 = Protocol::SCTP.0;
 pub(crate) const ETHERNET: u8 = 143;
 
-/// Whether the ports of a packet stand beside its addresses.
+/// Whether the ports of a packet are printed with its addresses.
 pub(crate) fn has_ports(protocol: u8) -> bool {
     matches!(protocol, TCP | UDP | SCTP | DCCP)
 }

@@ -6,7 +6,7 @@ use crate::style::Style;
 
 const HEADER_LEN: usize = 12;
 const RESPONSE: u16 = 0x8000;
-/// A name is followed through so many pointers and labels: it has at most 127 labels (RFC 1035
+/// The most pointers and labels followed for one name: a name has at most 127 labels (RFC 1035
 /// section 2.3.4).
 const MAX_STEPS: usize = 256;
 const OPERATIONS: [&str; 6] = ["", " inv_q", " stat", " op3", " notify", " update"];

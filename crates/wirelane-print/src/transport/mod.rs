@@ -1,4 +1,4 @@
-//! What IP packets carry: by protocol numbers.
+//! Payloads of IP packets, by protocol number.
 
 pub(crate) mod conversations;
 mod dns;

@@ -15,7 +15,7 @@ pub(super) fn print_ah<'a>(line: &mut Line<'_>, upper: Upper<'a>) -> Step<'a> {
     let len = (usize::from(bytes.u8(1)?) + 2) * 4;
     line.put("AH(spi=0x").hex_bytes(bytes.slice(4, 4)?).put(",seq=0x").hex(bytes.be32(8)?);
     line.put(",icv=0x").hex_bytes(bytes.slice(12, len.saturating_sub(12))?).put("): ");
-    // A header that states no length of its own must not be stepped over for ever.
+    // A header that states no length must still make progress.
     Ok(Next::Upper(Upper {
         protocol: bytes.u8(0)?,
         bytes: bytes.after(len.max(12)),

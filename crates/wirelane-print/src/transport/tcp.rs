@@ -104,7 +104,7 @@ fn print_sum(line: &mut Line<'_>, upper: &Upper<'_>, stated: u16) -> Result<(), 
     Ok(())
 }
 
-/// Adds the options; edges of what was received selectively are relative to `start`.
+/// Adds the options; edges of selective acknowledgements are relative to `start`.
 fn print_options(line: &mut Line<'_>, mut options: Bytes<'_>, start: u32) -> Result<(), Cut> {
     let mut first = true;
     while options.len() > 0 {

@@ -10,7 +10,7 @@ use crate::style::Style;
 
 const LEN: usize = 8;
 
-/// Prints a datagram: DNS and tunnels as they are, what else is known by its port by name.
+/// Prints a datagram: DNS and tunnels in detail, other known ports by name.
 pub(super) fn print<'a>(line: &mut Line<'_>, style: &Style, upper: &Upper<'a>) -> Step<'a> {
     let ports = upper.print_ports(line)?;
     let stated = match upper.bytes.be16(4)? {
