@@ -19,7 +19,7 @@ header! {
 
     /// The value of an ARP message.
     value Arp {
-        /// What the message is for.
+        /// The purpose of the message.
         operation: ArpOperation = 6,
         /// The hardware address of the sender.
         sender_mac: MacAddr = 8,
@@ -27,7 +27,7 @@ header! {
         sender: Ipv4Addr = 14,
         /// The hardware address of the target; without meaning in a request.
         target_mac: MacAddr = 18,
-        /// The IP address of the target: in a request, the one that is asked for.
+        /// The IP address of the target: in a request, the requested address.
         target: Ipv4Addr = 24,
     }
 }
@@ -56,7 +56,7 @@ impl Arp {
         Self { operation, sender_mac, sender, target_mac: MacAddr::ZERO, target }
     }
 
-    /// Answers this request: the address that was asked for is at `mac`. Sent to the request's
+    /// Answers this request: the requested address is at `mac`. The reply goes to the request's
     /// sender.
     #[must_use]
     pub const fn reply(&self, mac: MacAddr) -> Self {
@@ -84,7 +84,7 @@ impl Arp {
     }
 }
 
-/// What an ARP message is for.
+/// The purpose of an ARP message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ArpOperation(pub u16);
 

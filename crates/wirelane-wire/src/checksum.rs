@@ -82,7 +82,7 @@ impl Sum {
         if len.is_multiple_of(2) { self.plus(next) } else { self.plus(Self(next.0.swap_bytes())) }
     }
 
-    /// The sum itself, not complemented: what a checksum field holds when the rest is left to an
+    /// The sum without complement: the value of a checksum field whose completion is left to an
     /// offload (`CHECKSUM_PARTIAL`).
     #[inline]
     pub const fn partial(self) -> u16 {
@@ -148,9 +148,9 @@ pub fn copy(target: &mut [u8], source: &[u8]) -> Result<Sum, WireError> {
     Ok(Sum(u16::from_be(fold(lanes.iter().sum::<u64>() + short(rest)))))
 }
 
-/// RFC 1071 section 2 (B): the sum may be taken in native byte order and swapped once; and as
-/// 2^16 = 1 modulo 0xffff, in wider words. Independent lanes let the compiler use vectors, and no
-/// lane overflows below 128 GiB.
+/// RFC 1071 section 2 (B): the sum may be computed in native byte order and swapped once; and as
+/// 2^16 = 1 modulo 0xffff, in wider words. Independent lanes let the compiler use vectors. A lane
+/// cannot overflow below 128 GiB.
 #[inline(always)]
 fn add_block(lanes: &mut [u64; BLOCK / 4], block: &[u8; BLOCK]) {
     let (words, _) = block.as_chunks::<4>();
@@ -159,7 +159,7 @@ fn add_block(lanes: &mut [u64; BLOCK / 4], block: &[u8; BLOCK]) {
     }
 }
 
-/// The sum of what is left after the blocks, in native byte order.
+/// The sum of the bytes after the blocks, in native byte order.
 #[inline(always)]
 fn short(bytes: &[u8]) -> u64 {
     let (words, rest) = bytes.as_chunks::<4>();
@@ -182,15 +182,16 @@ pub fn checksum(bytes: &[u8]) -> u16 {
     Sum::of(bytes).checksum()
 }
 
-/// The pseudo-header of a transport segment over IPv4; `length` is that of the segment in bytes.
+/// The pseudo-header of a transport segment over IPv4; `length` is the length of the segment in
+/// bytes.
 #[inline]
 pub fn pseudo_v4(source: Ipv4Addr, destination: Ipv4Addr, protocol: Protocol, length: u32) -> Sum {
     let addresses = u64::from(source.to_bits()) + u64::from(destination.to_bits());
     Sum(fold(addresses + u64::from(protocol.0) + u64::from(length)))
 }
 
-/// The pseudo-header of an upper-layer packet over IPv6; `length` is that of the packet in bytes,
-/// `protocol` the upper layer's, whatever extension headers come before it.
+/// The pseudo-header of an upper-layer packet over IPv6; `length` is the length of the packet in
+/// bytes, and `protocol` the upper layer's, whatever extension headers precede it.
 #[inline]
 pub fn pseudo_v6(source: Ipv6Addr, destination: Ipv6Addr, protocol: Protocol, length: u32) -> Sum {
     Sum::of(&source.octets())
@@ -210,13 +211,13 @@ pub const fn update_sum(checksum: u16, old: Sum, new: Sum) -> u16 {
     Sum(!checksum).minus(old).plus(new).checksum()
 }
 
-/// What a transport checksum field holds.
+/// The kind of value in a transport checksum field.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum ChecksumState {
     /// The checksum of the whole packet. A UDP field of 0 holds none.
     #[default]
     Complete,
-    /// The sum of the pseudo-header, not complemented. A device or a segmenter completes it
+    /// The sum of the pseudo-header, without complement. A device or a segmenter completes it
     /// (`CHECKSUM_PARTIAL` in the kernel).
     Partial,
 }

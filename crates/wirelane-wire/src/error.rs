@@ -12,7 +12,7 @@ pub enum WireError {
         /// Bytes there are.
         have: usize,
     },
-    /// A field holds what its standard forbids; the text names the field.
+    /// A field has a value that its standard forbids; the text names the field.
     Malformed(&'static str),
     /// The packet has no such header or field; the text names it.
     Absent(&'static str),

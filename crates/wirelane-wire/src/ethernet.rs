@@ -10,7 +10,7 @@ use crate::header::header;
 pub const LEN: usize = 14;
 
 header! {
-    /// A checked view of an Ethernet header and what follows it.
+    /// A checked view of an Ethernet header and its payload.
     view EthernetView(LEN) {
         /// The bytes after the header, with any padding of a short frame.
         pub payload,
@@ -22,7 +22,7 @@ header! {
         destination: MacAddr = 0,
         /// The address of the sender.
         source: MacAddr = 6,
-        /// What the payload is; of a tagged frame, the kind of tag.
+        /// The type of the payload; in a tagged frame, the kind of tag.
         ethertype: EtherType = 12,
     }
 }
@@ -138,7 +138,7 @@ impl MacAddr {
         self.0[0] & 0x01 != 0
     }
 
-    /// Whether this was assigned locally, not by a manufacturer.
+    /// Whether this address was assigned locally instead of by a manufacturer.
     #[inline]
     pub const fn is_local(&self) -> bool {
         self.0[0] & 0x02 != 0
@@ -186,7 +186,7 @@ impl FromStr for MacAddr {
     }
 }
 
-/// What an Ethernet payload is (the IEEE registry), or its length when below 1536.
+/// The type of an Ethernet payload (the IEEE registry), or its length when below 1536.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct EtherType(pub u16);
 

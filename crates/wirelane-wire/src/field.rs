@@ -46,7 +46,7 @@ pub(crate) fn be32<const AT: usize, const N: usize>(header: &[u8; N]) -> u32 {
     u32::from_be_bytes(array::<AT, 4, N>(header))
 }
 
-/// A type of fields that stand in a header at a fixed place.
+/// A type of fields at a fixed offset in a header.
 pub(crate) trait Field {
     fn get<const AT: usize, const N: usize>(header: &[u8; N]) -> Self;
     fn put<const AT: usize, const N: usize>(self, header: &mut [u8; N]);

@@ -23,15 +23,15 @@ use crate::protocol::Protocol;
 
 use crate::vlan::{Vlan, VlanView};
 
-/// What all packets of one conversation in one direction share.
+/// The fields that all packets of one conversation in one direction share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FlowKey {
     /// Both addresses.
     pub addresses: Addresses,
     /// The upper layer behind any extension headers.
     pub protocol: Protocol,
-    /// Both ports: of protocols that have them, and of no fragment, since only the first fragment
-    /// of a packet holds the ports and all are to be in one flow.
+    /// Both ports, of protocols that have them. `None` for fragments: only the first fragment of a
+    /// packet contains the ports, and all fragments must have the same flow.
     pub ports: Option<Ports>,
 }
 
@@ -134,13 +134,13 @@ pub struct Layers<'a> {
     pub outer_vlan: Option<Vlan>,
     /// The innermost tag, when there are several.
     pub inner_vlan: Option<Vlan>,
-    /// What follows header and tags.
+    /// The EtherType after header and tags.
     pub ethertype: EtherType,
-    /// Where that begins in the frame.
+    /// Where the network layer begins in the frame.
     pub network_offset: usize,
-    /// What that is.
+    /// The network layer.
     pub network: Network<'a>,
-    /// What an IP packet carries; `None` for a frame that is not IP.
+    /// The payload of an IP packet; `None` for a frame that is not IP.
     pub transport: Option<Transport<'a>>,
 }
 
@@ -155,14 +155,14 @@ pub enum Network<'a> {
     Other(&'a [u8]),
 }
 
-/// What an IP packet carries.
+/// The payload of an IP packet.
 #[derive(Clone, Copy, Debug)]
 pub struct Transport<'a> {
     /// The upper layer.
     pub protocol: Protocol,
     /// Where it begins in the frame.
     pub offset: usize,
-    /// Its bytes, as far as they are there.
+    /// The captured part of its bytes.
     pub bytes: &'a [u8],
     /// Whether this is a part of a packet; only the first part begins with the transport header.
     pub is_fragment: bool,
@@ -173,8 +173,8 @@ impl<'a> Layers<'a> {
     ///
     /// # Errors
     /// [`WireError::Truncated`] when the frame ends within the Ethernet header, a tag, the IP
-    /// header or an extension header; [`WireError::Malformed`] when one of them holds what it must
-    /// not, and for more than eight tags.
+    /// header or an extension header; [`WireError::Malformed`] when one of them has a forbidden
+    /// value, and for more than eight tags.
     pub fn parse(frame: &'a [u8]) -> Result<Self, WireError> {
         let view = EthernetView::new(frame)?;
         let ethernet = Ethernet::parse(&view);
@@ -212,8 +212,8 @@ impl<'a> Layers<'a> {
         Ok(Some(FlowKey { addresses, protocol, ports: transport.ports()? }))
     }
 
-    /// The network layer that follows a link header, and what it carries; `at` is where it begins
-    /// in the frame.
+    /// The network layer that follows a link header, and its payload; `at` is where it begins in
+    /// the frame.
     ///
     /// # Errors
     /// As [`Layers::parse`], from the IP header on.

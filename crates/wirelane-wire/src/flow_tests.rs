@@ -31,7 +31,7 @@ const V6: Ipv6 = Ipv6 {
 };
 const UDP: Udp = Udp { source_port: 4000, destination_port: 53, payload_len: 0, checksum: 0 };
 
-/// An Ethernet header, one tag for each of `tags`, and the type of what follows.
+/// An Ethernet header, one tag for each of `tags`, and the type of the payload.
 fn start(tags: &[(EtherType, u16)], ethertype: EtherType) -> Vec<u8> {
     let kinds: Vec<_> = tags.iter().map(|tag| tag.0).chain([ethertype]).collect();
     let mut frame = vec![0; ethernet::LEN + vlan::LEN * tags.len()];

@@ -13,17 +13,17 @@ pub const MAX_LEN: usize = MIN_LEN + 63 * 4;
 pub const PORT: u16 = 6081;
 
 header! {
-    /// A checked view of a Geneve header, its options and what it carries.
+    /// A checked view of a Geneve header, its options and its payload.
     view GeneveView(MIN_LEN + options) {
         /// The options, at most 252 bytes.
         pub options,
-        /// What is carried.
+        /// The encapsulated packet.
         pub payload,
     }
 
     /// The value of a Geneve header. Reserved bits are not kept.
     value Geneve<'a> {
-        /// What it carries; [`EtherType::BRIDGED`] for an Ethernet frame.
+        /// The type of the payload; [`EtherType::BRIDGED`] for an Ethernet frame.
         protocol: EtherType = 2,
         /// Whether this is a control packet, which carries no traffic.
         control: bool => |view| view.is_control(),

@@ -9,7 +9,7 @@ use crate::header::header;
 pub const MIN_LEN: usize = 4;
 /// Length of the longest header in bytes.
 pub const MAX_LEN: usize = 16;
-/// Where the checksum stands in a header that has one.
+/// Offset of the checksum in a header that has one.
 pub const CHECKSUM_OFFSET: usize = 4;
 
 const CHECKSUM: u8 = 0x80;
@@ -19,17 +19,17 @@ const SEQUENCE: u8 = 0x10;
 const RESERVED: u8 = 0x4f;
 
 header! {
-    /// A checked view of a GRE header and what it carries.
+    /// A checked view of a GRE header and its payload.
     view GreView(MIN_LEN + ..) {
         /// The optional fields.
         fields,
-        /// What is carried.
+        /// The encapsulated packet.
         pub payload,
     }
 
     /// The value of a GRE header.
     value Gre {
-        /// What it carries; [`EtherType::BRIDGED`] for an Ethernet frame.
+        /// The type of the payload; [`EtherType::BRIDGED`] for an Ethernet frame.
         protocol: EtherType = 2,
         /// The checksum of header and payload, if there is one.
         checksum: Option<u16>,
@@ -83,7 +83,7 @@ impl<'a> GreView<'a> {
         self.optional(SEQUENCE)
     }
 
-    /// The optional fields stand in the order of their flags, from the highest bit on.
+    /// The optional fields are in the order of their flags, from the highest bit on.
     #[inline]
     fn optional(&self, flag: u8) -> Option<u32> {
         let flags = self.header[0];

@@ -2,11 +2,11 @@
 
 /// Defines the view and the value of a header.
 ///
-/// The view has the `LEN` bytes at fixed places and the parts behind them. A field
-/// `name: Type = AT` stands at the byte `AT`: it becomes an accessor of the view and a field of the
-/// value, which `parse` reads and `put_fields` writes. A field `name: Type` is one of the value;
-/// its accessor is written by hand, or the value has `name: Type => |view| EXPRESSION`.
-/// `LEN + options` is a header with options behind it, `LEN + ..` another one whose length varies.
+/// The view has the `LEN` bytes at fixed offsets and the parts behind them. A field `name: Type =
+/// AT` is at offset `AT`: it becomes an accessor of the view and a field of the value, which
+/// `parse` reads and `put_fields` writes. A field `name: Type` is a field of the value; its
+/// accessor is written by hand, or the value has `name: Type => |view| EXPRESSION`. `LEN + options`
+/// is a header with options behind it, `LEN + ..` another one whose length varies.
 macro_rules! header {
     ($(#[$view_doc:meta])* view $view:ident($len:ident) $parts:tt) => {
         crate::header::header! { @view [$(#[$view_doc])*] $view($len) $parts }
@@ -103,7 +103,7 @@ macro_rules! header {
                 Self { $( $name: crate::header::value!(view $name $(|$it| $parse)?), )* }
             }
 
-            /// Writes the fields that stand in the header as they are.
+            /// Writes the fields with fixed offsets.
             #[inline]
             fn put_fields(&self, header: &mut [u8; $len]) {
                 $( $( crate::field::Field::put::<$at, $len>(self.$name, header); )? )*
@@ -131,7 +131,7 @@ macro_rules! accessor {
     ($(#[$doc:meta])* $len:ident $name:ident: $kind:ty) => {};
 }
 
-/// What a field of a value is made of.
+/// The expression that reads a field of a value.
 macro_rules! value {
     ($view:ident $name:ident) => {
         $view.$name()
@@ -142,9 +142,9 @@ macro_rules! value {
     }};
 }
 
-/// The tests that headers have in common. The module has the bytes of a header with what follows
-/// it, and its value. `header` is the length of the header, the view needs `fixed` bytes at first,
-/// and then `whole` of them.
+/// The tests that headers have in common. The module defines the bytes of a header with its
+/// payload, and its value. `header` is the length of the header; the view first needs `fixed`
+/// bytes, and then `whole` bytes.
 #[cfg(test)]
 macro_rules! tests {
     ($value:ident, $view:ident, $header:expr) => {

@@ -9,7 +9,7 @@ use crate::header::{accessors, header};
 
 /// Length of the header in bytes.
 pub const LEN: usize = 8;
-/// Where the checksum stands in the header, for offloads.
+/// Offset of the checksum in the header, for offloads.
 pub const CHECKSUM_OFFSET: usize = 2;
 
 const ECHO_REPLY: u8 = 0;
@@ -41,7 +41,7 @@ impl<'a> Icmpv4View<'a> {
     accessors! { LEN {
         /// The type of the message.
         message_type: u8 = 0,
-        /// What the type leaves open.
+        /// The subtype of the message.
         code: u8 = 1,
         /// The checksum as it stands.
         checksum: u16 = 2,
@@ -56,7 +56,7 @@ impl<'a> Icmpv4View<'a> {
     }
 }
 
-/// What identifies an echo request and its reply.
+/// The fields that identify an echo request and its reply.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Echo {
     /// The same for all requests of one program.
@@ -82,7 +82,7 @@ impl Echo {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Icmpv4 {
-    /// An answer is wanted, with the same payload.
+    /// Requests a reply with the same payload.
     EchoRequest(Echo),
     /// The answer.
     EchoReply(Echo),
@@ -116,7 +116,7 @@ pub enum Icmpv4 {
     Other {
         /// The type of the message.
         message_type: u8,
-        /// What the type leaves open.
+        /// The subtype of the message.
         code: u8,
         /// The four bytes after the checksum.
         rest: [u8; 4],

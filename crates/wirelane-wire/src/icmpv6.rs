@@ -8,7 +8,7 @@ use crate::icmpv4::Echo;
 
 /// Length of the header in bytes.
 pub const LEN: usize = 8;
-/// Where the checksum stands in the header, for offloads.
+/// Offset of the checksum in the header, for offloads.
 pub const CHECKSUM_OFFSET: usize = 2;
 
 const UNREACHABLE: u8 = 1;
@@ -40,7 +40,7 @@ impl<'a> Icmpv6View<'a> {
     accessors! { LEN {
         /// The type of the message; below 128 for errors.
         message_type: u8 = 0,
-        /// What the type leaves open.
+        /// The subtype of the message.
         code: u8 = 1,
         /// The checksum as it stands.
         checksum: u16 = 2,
@@ -60,7 +60,7 @@ impl<'a> Icmpv6View<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Icmpv6 {
-    /// An answer is wanted, with the same payload.
+    /// Requests a reply with the same payload.
     EchoRequest(Echo),
     /// The answer.
     EchoReply(Echo),
@@ -90,7 +90,7 @@ pub enum Icmpv6 {
     Other {
         /// The type of the message.
         message_type: u8,
-        /// What the type leaves open.
+        /// The subtype of the message.
         code: u8,
         /// The four bytes after the checksum.
         rest: [u8; 4],
@@ -180,7 +180,7 @@ pub struct Icmpv6Mut<'a> {
 }
 
 impl<'a> Icmpv6Mut<'a> {
-    /// Takes the upper-layer packet of an IPv6 packet, and what its checksum field holds.
+    /// Takes the upper-layer packet of an IPv6 packet, and the state of its checksum field.
     ///
     /// # Errors
     /// As [`Icmpv6View::new`].

@@ -1,4 +1,4 @@
-//! An IP packet of either version: what its header says, and what it carries.
+//! An IP packet of either version: its header fields and its payload.
 
 use crate::error::WireError;
 use crate::ethernet::EtherType;
@@ -14,7 +14,7 @@ use crate::{gre, ipv6, tcp};
 pub struct Internet<'a> {
     /// Both addresses.
     pub addresses: Addresses,
-    /// What it carries, behind extension headers; its offset counts from the IP header.
+    /// Its payload, behind extension headers; the offset counts from the IP header.
     pub transport: Transport<'a>,
     /// Where a fragment belongs in its packet, in bytes; 0 of the first one, and of whole packets.
     pub fragment_offset: u16,
@@ -35,7 +35,7 @@ impl<'a> Internet<'a> {
     ///
     /// # Errors
     /// [`WireError::Truncated`] when the bytes end within the IP header or an extension header;
-    /// [`WireError::Malformed`] when one of them holds what it must not.
+    /// [`WireError::Malformed`] when one of them has a forbidden value.
     #[inline]
     pub fn parse(
         ethertype: EtherType,

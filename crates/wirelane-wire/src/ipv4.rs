@@ -15,11 +15,11 @@ pub const MIN_LEN: usize = 20;
 pub const MAX_LEN: usize = 60;
 
 header! {
-    /// A checked view of an IPv4 header, its options and what follows it.
+    /// A checked view of an IPv4 header, its options and its payload.
     view Ipv4View(MIN_LEN + options) {
         /// The options with their padding, at most 40 bytes.
         pub options,
-        /// What the header covers, without Ethernet padding.
+        /// The payload, without Ethernet padding.
         pub payload,
     }
 
@@ -29,7 +29,7 @@ header! {
         source: Ipv4Addr = 12,
         /// The address of the receiver.
         destination: Ipv4Addr = 16,
-        /// What the payload is.
+        /// The protocol of the payload.
         protocol: Protocol = 9,
         /// Hops that the packet may still make.
         ttl: u8 = 8,
@@ -37,7 +37,7 @@ header! {
         dscp: u8,
         /// The congestion-notification bits, 0 to 3.
         ecn: u8,
-        /// What the fragments of one packet have in common.
+        /// The identification that all fragments of one packet share.
         identification: u16 = 4,
         /// Whether routers must not fragment the packet.
         dont_fragment: bool,
@@ -71,8 +71,8 @@ impl<'a> Ipv4View<'a> {
         Ok(Self { payload, ..view })
     }
 
-    /// Takes a packet that may have been cut short by a snap length: the payload is what there is
-    /// of it. A stated length of 0 means all that follows, as in segments above 64 KiB that were
+    /// Takes a packet that may have been cut by a snap length: the payload is its captured part. A
+    /// stated length of 0 means all bytes that follow, as in segments above 64 KiB that were
     /// captured before segmentation (BIG TCP).
     ///
     /// # Errors
@@ -275,7 +275,7 @@ impl<'a> Ipv4Mut<'a> {
         Ok(())
     }
 
-    /// What the header covers, without Ethernet padding.
+    /// The payload, without Ethernet padding.
     #[inline]
     pub fn payload_mut(&mut self) -> &mut [u8] {
         self.payload
@@ -291,8 +291,8 @@ impl<'a> Ipv4Mut<'a> {
     }
 }
 
-/// Takes one hop off a packet in place and brings the header checksum up to date. Returns the hops
-/// that are left; at 0 already, the packet is left as it is.
+/// Decrements the TTL in place and updates the header checksum. Returns the new TTL; a packet with
+/// TTL 0 is not changed.
 ///
 /// # Errors
 /// [`WireError::Truncated`] for fewer than [`MIN_LEN`] bytes.

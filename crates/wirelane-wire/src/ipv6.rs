@@ -18,7 +18,7 @@ pub use extension::{
 pub const LEN: usize = 40;
 
 header! {
-    /// A checked view of an IPv6 header and what follows it.
+    /// A checked view of an IPv6 header and its payload.
     view Ipv6View(LEN) {
         /// Extension headers and payload, without Ethernet padding.
         pub payload,
@@ -30,7 +30,7 @@ header! {
         source: Ipv6Addr = 8,
         /// The address of the receiver; with a routing header, of the next router on the way.
         destination: Ipv6Addr = 24,
-        /// What comes next: an extension header or the upper layer.
+        /// The next header: an extension header or the upper layer.
         next_header: Protocol = 6,
         /// Hops that the packet may still make.
         hop_limit: u8 = 7,
@@ -49,7 +49,7 @@ header! {
 impl<'a> Ipv6View<'a> {
     /// Takes a whole packet. Bytes after the stated length are Ethernet padding and left out. A
     /// stated length of 0 before a hop-by-hop header announces a jumbogram (RFC 2675), whose
-    /// payload is all that follows.
+    /// payload is the rest of the bytes.
     ///
     /// # Errors
     /// [`WireError::Truncated`] when the bytes end before the header or the stated length does;
@@ -66,9 +66,9 @@ impl<'a> Ipv6View<'a> {
         Ok(Self { payload, ..view })
     }
 
-    /// Takes a packet that may have been cut short by a snap length: the payload is what there is
-    /// of it. A stated length of 0 before anything but [`Protocol::NO_NEXT_HEADER`] means all that
-    /// follows, as in segments above 64 KiB that were captured before segmentation (BIG TCP).
+    /// Takes a packet that may have been cut by a snap length: the payload is its captured part. A
+    /// stated length of 0 before anything but [`Protocol::NO_NEXT_HEADER`] means all bytes that
+    /// follow, as in segments above 64 KiB that were captured before segmentation (BIG TCP).
     ///
     /// # Errors
     /// As [`new`](Self::new), but only for the header.
@@ -232,8 +232,8 @@ impl<'a> Ipv6Mut<'a> {
     }
 }
 
-/// Takes one hop off a packet in place. Returns the hops that are left; at 0 already, the packet is
-/// left as it is.
+/// Decrements the hop limit in place. Returns the new hop limit; a packet with hop limit 0 is not
+/// changed.
 ///
 /// # Errors
 /// [`WireError::Truncated`] for fewer than [`LEN`] bytes.

@@ -1,11 +1,11 @@
 //! Packet headers as checked views and plain values, the internet checksum, and receive-side
 //! scaling.
 //!
-//! Every header comes in up to three forms. A **view** (`Ipv4View`) borrows the bytes of a packet:
-//! its constructor checks every length that the accessors depend on, so no accessor can fail or
-//! panic. A **value** (`Ipv4`) is a plain structure that is parsed from a view and emitted into a
-//! buffer. `X::parse(&XView::new(bytes)?)` after `x.emit(&mut bytes)?` gives `x` back. A **mutable
-//! view** (`Ipv4Mut`) changes fields in place and keeps the checksum of its header right.
+//! Every header has up to three forms. A **view** (`Ipv4View`) borrows the bytes of a packet: its
+//! constructor checks every length that the accessors depend on, so no accessor can fail or panic.
+//! A **value** (`Ipv4`) is a plain structure that is parsed from a view and emitted into a buffer.
+//! `X::parse(&XView::new(bytes)?)` after `x.emit(&mut bytes)?` gives `x` back. A **mutable view**
+//! (`Ipv4Mut`) changes fields in place and keeps the checksum of its header right.
 //!
 //! For whole frames there are [`Layers`] and [`FlowKey`] to read, [`PacketMut`] to change, and
 //! [`packet`] to build.
@@ -13,7 +13,7 @@
 //! Multi-byte fields are big-endian on the wire and host integers here. Buffers always start at the
 //! first byte of the header; [`EthernetView::payload`] and its siblings step to the next one.
 //!
-//! [`text`] shows what others wrote, and [`date`] a day: for the crates that print.
+//! For the crates that print, [`text`] escapes untrusted text, and [`date`] formats a day.
 //!
 //! Reading order: [`ethernet`], [`vlan`], [`arp`], [`ipv4`], [`ipv6`], [`udp`], [`tcp`],
 //! [`icmpv4`], [`icmpv6`], [`ndp`], the tunnels [`vxlan`], [`geneve`] and [`gre`], then

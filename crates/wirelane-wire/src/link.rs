@@ -14,14 +14,14 @@ use crate::{ethernet, vlan};
 /// Tags before a network header, as in the kernel (`VLAN_MAX_DEPTH` in `include/linux/if_vlan.h`).
 pub(crate) const MAX_TAGS: usize = 8;
 
-/// What stands before the network header of a packet.
+/// The bytes before the network header of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Link {
     /// A link header that was stepped over.
     Network {
-        /// What follows link header and tags.
+        /// The EtherType after link header and tags.
         ethertype: EtherType,
-        /// Where that begins.
+        /// Where the network header begins.
         at: usize,
         /// The identifier of the outermost tag.
         outer_vlan: Option<u16>,
@@ -35,7 +35,8 @@ pub enum Link {
     Encrypted,
     /// A link type that is unknown here.
     Unknown,
-    /// The packet ends within its link header, or that says nothing of what follows.
+    /// The packet ends within its link header, or that header does not state the type of its
+    /// payload.
     Short,
 }
 

@@ -58,7 +58,7 @@ impl<'a> NeighborView<'a> {
         Ok(view)
     }
 
-    /// What the message is.
+    /// The kind of message and its flags.
     #[inline]
     pub fn message(&self) -> NeighborMessage {
         match self.message[0] {
@@ -71,7 +71,7 @@ impl<'a> NeighborView<'a> {
         }
     }
 
-    /// The address that is asked for or advertised.
+    /// The requested or advertised address.
     #[inline]
     pub fn target(&self) -> Ipv6Addr {
         array::<8, 16, MIN_LEN>(self.message).into()
@@ -100,7 +100,7 @@ pub enum NeighborMessage {
     Advertisement {
         /// The target is a router.
         router: bool,
-        /// It was asked for.
+        /// It answers a solicitation.
         solicited: bool,
         /// It replaces what was known before.
         overrides: bool,
@@ -124,7 +124,7 @@ impl NeighborMessage {
 pub struct NdpOption<'a> {
     /// Its type.
     pub kind: u8,
-    /// What follows type and length.
+    /// The bytes after type and length.
     pub data: &'a [u8],
 }
 
@@ -175,7 +175,7 @@ impl<'a> Iterator for NdpOptions<'a> {
 pub struct Neighbor {
     /// Which of both.
     pub message: NeighborMessage,
-    /// The address that is asked for or advertised.
+    /// The requested or advertised address.
     pub target: Ipv6Addr,
     /// The hardware address of the sender of a solicitation, or of the target of an advertisement.
     pub link_address: Option<MacAddr>,

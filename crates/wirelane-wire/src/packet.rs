@@ -122,7 +122,7 @@ impl Link {
         ethernet::LEN + vlan::LEN * (outer.is_some() as usize + inner.is_some() as usize)
     }
 
-    /// Writes header and tags, before something that is `ethertype`.
+    /// Writes header and tags, before a payload of type `ethertype`.
     fn emit(&self, ethertype: EtherType, frame: &mut [u8]) -> Result<(), WireError> {
         let kinds = match self.tags {
             [None, _] => [ethertype; 3],
@@ -153,7 +153,7 @@ pub struct Internet6 {
     header: Ipv6,
 }
 
-/// What both versions of IP carry.
+/// Setters that both versions of IP share.
 macro_rules! internet {
     ($name:ident, $network:ident, $ttl:ident) => {
         impl $name {
@@ -375,7 +375,7 @@ impl Upper<'_> {
     }
 }
 
-/// What follows the first `at` bytes.
+/// The bytes after the first `at` bytes.
 fn rest(bytes: &mut [u8], at: usize) -> &mut [u8] {
     bytes.get_mut(at..).unwrap_or_default()
 }

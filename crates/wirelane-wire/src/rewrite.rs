@@ -1,7 +1,7 @@
 //! Changing addresses and ports of a whole frame, with every checksum that covers them.
 //!
-//! A change costs the same for a frame of any length: checksums are updated, not computed again
-//! (RFC 1624), and so a wrong one stays wrong.
+//! A change costs the same for a frame of any length: checksums are updated incrementally (RFC
+//! 1624), so a wrong checksum stays wrong.
 
 use core::net::{Ipv4Addr, Ipv6Addr};
 
@@ -63,8 +63,8 @@ enum Version {
     NotIp,
     V4,
     V6 {
-        /// Whether the pseudo-header has the destination of the fixed header; a routing header that
-        /// nobody understands does not say.
+        /// Whether the pseudo-header has the destination of the fixed header; an error for a
+        /// routing header of unknown type.
         destination: Result<bool, WireError>,
     },
 }
@@ -77,7 +77,7 @@ struct Upper {
     place: (usize, usize),
     /// Whether it begins with its header: later fragments do not.
     has_header: bool,
-    /// What its checksum field holds; `None` if nobody knows.
+    /// The state of its checksum field; `None` if unknown.
     state: Option<ChecksumState>,
 }
 
@@ -122,7 +122,8 @@ impl<'a> PacketMut<'a> {
         let state = match partial {
             None => Some(ChecksumState::Complete),
             Some(start) if start == begin => Some(ChecksumState::Partial),
-            // It is that of a packet in a tunnel, which the outer checksum covers as it will be.
+            // The partial checksum is of a packet in a tunnel. The outer checksum covers its final
+            // value.
             Some(start) if (place.0..place.1).contains(&start) => Some(ChecksumState::Complete),
             Some(_) => None,
         };
@@ -190,8 +191,8 @@ impl<'a> PacketMut<'a> {
         Ok(())
     }
 
-    /// Replaces the destination address of the IPv6 header; with a routing header, that of the next
-    /// router on the way.
+    /// Replaces the destination address of the IPv6 header; with a routing header, the address of
+    /// the next router on the way.
     ///
     /// # Errors
     /// As [`set_ipv4_source`](Self::set_ipv4_source); [`WireError::Malformed`] also for a routing
@@ -241,8 +242,8 @@ impl<'a> PacketMut<'a> {
         self.set_port(2, port)
     }
 
-    /// The identifier of an ICMP or ICMPv6 echo request or reply: what ports are to other
-    /// protocols.
+    /// The identifier of an ICMP or ICMPv6 echo request or reply, which corresponds to the ports of
+    /// other protocols.
     #[inline]
     pub fn echo_identifier(&self) -> Option<u16> {
         let message = self.frame.get(self.upper.place.0..self.upper.place.1)?;
@@ -382,7 +383,7 @@ impl<'a> PacketMut<'a> {
 }
 
 /// Whether the pseudo-header has the destination of the fixed header: with a routing header it has
-/// that of the final receiver (RFC 8200 section 8.1).
+/// the address of the final receiver (RFC 8200 section 8.1).
 #[inline]
 fn covers_destination(next_header: Protocol, payload: &[u8]) -> Result<bool, WireError> {
     for extension in extensions(next_header, payload) {

@@ -231,7 +231,7 @@ fn extension_headers() {
     packet.set_ipv6_source(NEW6).unwrap();
     assert_ne!([frame[92], frame[93]], checksum);
 
-    // Of a type that nobody knows, it is not known.
+    // A routing header of unknown type.
     let mut frame = with_extensions(99, 1, 0);
     let mut packet = PacketMut::new(&mut frame).unwrap();
     assert!(matches!(packet.set_ipv6_destination(A6), Err(WireError::Malformed(_))));

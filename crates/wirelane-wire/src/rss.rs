@@ -126,8 +126,8 @@ impl ToeplitzTable {
     }
 }
 
-/// What a card hashes of a packet: source address, destination address and, for those that have
-/// them, source port and destination port.
+/// The fields of a packet that a NIC hashes: source address, destination address and, if the
+/// protocol has ports, source port and destination port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HashInput {
     bytes: [u8; MAX_INPUT],
@@ -213,8 +213,8 @@ impl HashInput {
     }
 }
 
-/// An indirection table: which queue each of `N` classes of hashes goes to. `N` is a power of two;
-/// 128 is usual.
+/// An indirection table: the queue of each of `N` classes of hashes. `N` is a power of two; 128 is
+/// usual.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IndirectionTable<const N: usize>([u16; N]);
 

@@ -11,7 +11,7 @@ use crate::header::header;
 pub const MIN_LEN: usize = 20;
 /// Length of the longest header in bytes.
 pub const MAX_LEN: usize = 60;
-/// Where the checksum stands in the header, for offloads.
+/// Offset of the checksum in the header, for offloads.
 pub const CHECKSUM_OFFSET: usize = 16;
 
 header! {
@@ -35,7 +35,7 @@ header! {
         acknowledgment: u32 = 8,
         /// The control bits, with the reserved ones.
         flags: TcpFlags,
-        /// The receive window, not scaled.
+        /// The unscaled receive window.
         window: u16 = 14,
         /// The checksum; anything until [`fill_checksum`] has run.
         checksum: u16 = 16,
@@ -130,7 +130,7 @@ pub struct TcpMut<'a> {
 }
 
 impl<'a> TcpMut<'a> {
-    /// Takes the payload of an IP packet, and what its checksum field holds.
+    /// Takes the payload of an IP packet, and the state of its checksum field.
     ///
     /// # Errors
     /// As [`TcpView::new`].
@@ -259,7 +259,7 @@ impl TcpFlags {
         Self(bits & 0x0fff)
     }
 
-    /// The bits, as they stand on the wire.
+    /// The bits in their order on the wire.
     #[inline]
     pub const fn bits(self) -> u16 {
         self.0
@@ -278,7 +278,7 @@ impl TcpFlags {
         Self(self.0 | flags.0)
     }
 
-    /// These flags but not `flags`.
+    /// These flags without `flags`.
     #[inline]
     #[must_use]
     pub const fn without(self, flags: Self) -> Self {

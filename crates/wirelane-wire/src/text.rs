@@ -68,10 +68,10 @@ pub fn printable_json(text: String) -> String {
     text.chars().map(escaped).collect()
 }
 
-/// `text`, or its beginning and its end if it is longer than anybody reads: what was given, or
-/// sent, may have any length, and what is wrong with it stands before or behind it.
+/// `text`, or its beginning and end if it is very long. User input and received text may have any
+/// length, and the error is explained before or after it.
 pub fn brief(text: &str) -> Cow<'_, str> {
-    // Longer than every message of ours, and than most paths.
+    // Longer than every message of this project, and than most paths.
     const LONGEST: usize = 1200;
     const ENDS: usize = 200;
     let count = text.chars().count();
@@ -83,13 +83,13 @@ pub fn brief(text: &str) -> Cow<'_, str> {
     format!("{begin} [{} more characters] {end}", count - 2 * ENDS).into()
 }
 
-/// What a user or a file wrote may hold control characters and be long; an error stays on one line
-/// that can be read.
+/// Writes text of a user or a file, which may contain control characters and be long, so that an
+/// error stays on one readable line.
 pub fn one_line(f: &mut fmt::Formatter<'_>, text: &str) -> fmt::Result {
     brief(text).chars().flat_map(escaped).try_for_each(|c| f.write_char(c))
 }
 
-/// What every error of ours looks like: `object: cause; help`, on one line.
+/// The format of every error of this project: `object: cause; help`, on one line.
 pub fn sentence(
     f: &mut fmt::Formatter<'_>,
     object: &str,

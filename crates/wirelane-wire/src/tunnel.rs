@@ -1,4 +1,4 @@
-//! What travels in IP packets of others: VXLAN, Geneve, GRE, IP in IP.
+//! Tunnels over IP: VXLAN, Geneve, GRE, IP in IP.
 
 use crate::ethernet::EtherType;
 use crate::field::{be16, split};
@@ -9,7 +9,7 @@ use crate::protocol::Protocol;
 use crate::vxlan::VxlanView;
 use crate::{geneve, udp, vxlan};
 
-/// What Linux takes for VXLAN when it is not told the port.
+/// Linux's default port of VXLAN.
 const VXLAN_LINUX: u16 = 8472;
 
 /// How packets are wrapped.
@@ -37,16 +37,16 @@ impl TunnelKind {
     }
 }
 
-/// What stands between an outer IP header and an inner network header.
+/// The headers between an outer IP header and an inner network header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tunnel {
     /// How the packet is wrapped.
     pub kind: TunnelKind,
     /// VNI of VXLAN and Geneve, key of GRE if it has one.
     pub id: Option<u32>,
-    /// What is inside, behind any inner Ethernet header and tags.
+    /// The type of the inner packet, behind any inner Ethernet header and tags.
     pub ethertype: EtherType,
-    /// Where that begins, from the outer transport header on.
+    /// Where that packet begins, from the outer transport header on.
     pub at: usize,
 }
 
@@ -82,7 +82,7 @@ impl Tunnel {
         Self { kind: TunnelKind::Ip, id: None, ethertype, at: 0 }
     }
 
-    /// What is inside lies `at` bytes in: the Ethernet frame or the packet.
+    /// The inner Ethernet frame or packet begins `at` bytes in.
     fn around(
         kind: TunnelKind,
         id: Option<u32>,
@@ -126,7 +126,7 @@ mod tests {
     use super::*;
     use crate::flow::Layers;
 
-    /// Ethernet, IPv4 of this protocol, and what follows.
+    /// Ethernet, IPv4 of this protocol, and its payload.
     fn frame(protocol: u8, rest: &[u8]) -> Vec<u8> {
         let mut frame = [0; 34];
         (frame[12], frame[14], frame[17], frame[22], frame[23]) =

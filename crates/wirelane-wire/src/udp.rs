@@ -7,7 +7,7 @@ use crate::header::{accessors, header};
 
 /// Length of the header in bytes.
 pub const LEN: usize = 8;
-/// Where the checksum stands in the header, for offloads.
+/// Offset of the checksum in the header, for offloads.
 pub const CHECKSUM_OFFSET: usize = 6;
 
 header! {
@@ -90,7 +90,7 @@ pub struct UdpMut<'a> {
 }
 
 impl<'a> UdpMut<'a> {
-    /// Takes the payload of an IP packet, and what its checksum field holds.
+    /// Takes the payload of an IP packet, and the state of its checksum field.
     ///
     /// # Errors
     /// As [`UdpView::new`].

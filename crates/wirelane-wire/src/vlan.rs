@@ -1,7 +1,7 @@
 //! VLAN tags: IEEE 802.1Q customer tags and IEEE 802.1ad service tags.
 //!
-//! A tag is what follows an EtherType for which [`EtherType::is_vlan`] holds: two bytes of control
-//! information and the EtherType of what comes next, which may be another tag.
+//! A tag follows an EtherType for which [`EtherType::is_vlan`] holds: two bytes of control
+//! information and the EtherType of the payload, which may be another tag.
 
 use crate::error::WireError;
 use crate::ethernet::EtherType;
@@ -12,7 +12,7 @@ use crate::header::{accessors, header};
 pub const LEN: usize = 4;
 
 header! {
-    /// A checked view of a VLAN tag and what follows it.
+    /// A checked view of a VLAN tag and its payload.
     view VlanView(LEN) {
         /// The bytes after the tag.
         pub payload,
@@ -26,7 +26,7 @@ header! {
         drop_eligible: bool,
         /// The VLAN identifier, 0 to 4095; 0 means that the tag only carries a priority.
         id: u16,
-        /// What the payload is.
+        /// The type of the payload.
         ethertype: EtherType = 2,
     }
 }
@@ -85,7 +85,7 @@ impl Vlan {
     /// Writes the tag to the front of `buffer` and returns its length.
     ///
     /// # Errors
-    /// [`WireError::Truncated`] when `buffer` is shorter than [`LEN`], and those of
+    /// [`WireError::Truncated`] when `buffer` is shorter than [`LEN`], and the errors of
     /// [`control`](Self::control).
     #[inline]
     pub fn emit(&self, buffer: &mut [u8]) -> Result<usize, WireError> {

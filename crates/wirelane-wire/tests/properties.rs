@@ -60,7 +60,7 @@ fn plausible() -> impl Strategy<Value = Vec<u8>> {
     )
 }
 
-/// What decides the headers of a packet between two endpoints.
+/// Parameters of the headers of a packet between two endpoints.
 #[derive(Clone, Debug)]
 struct Headers {
     tags: Vec<u16>,

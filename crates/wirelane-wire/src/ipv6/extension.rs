@@ -32,11 +32,11 @@ pub fn extensions(next_header: Protocol, payload: &[u8]) -> Extensions<'_> {
     Extensions { next: next_header, rest: payload, offset: 0, finished: false }
 }
 
-/// What comes after the extension headers.
+/// The packet after the extension headers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Upper<'a> {
-    /// The upper layer. Of a fragment that is not the first, it is what the fragment header states,
-    /// and the payload is from the midst of it.
+    /// The upper layer. For a later fragment, the protocol that the fragment header states; the
+    /// payload then begins in the middle of that packet.
     pub protocol: Protocol,
     /// Bytes of extension headers before the payload.
     pub offset: usize,
@@ -60,7 +60,7 @@ impl Upper<'_> {
 pub struct Extension<'a> {
     /// Which of the headers for which [`Protocol::is_extension`] holds.
     pub kind: Protocol,
-    /// What follows it.
+    /// The type of the next header.
     pub next_header: Protocol,
     /// Where it begins, in bytes after the fixed header.
     pub offset: usize,
@@ -146,7 +146,7 @@ pub fn final_destination(routing: &[u8]) -> Result<Option<usize>, WireError> {
 }
 
 header! {
-    /// A checked view of a fragment header and what follows it.
+    /// A checked view of a fragment header and its payload.
     view FragmentView(FRAGMENT_LEN) {
         /// The fragment's bytes.
         pub payload,
@@ -154,13 +154,13 @@ header! {
 
     /// The value of a fragment header.
     value Fragment {
-        /// What the fragmentable part begins with.
+        /// The type of the first header in the fragmentable part.
         next_header: Protocol = 0,
         /// Where the payload belongs in the fragmentable part, in bytes; a multiple of 8.
         offset: u16,
         /// Whether this is not the last fragment.
         more_fragments: bool,
-        /// What the fragments of one packet have in common.
+        /// The identification that all fragments of one packet share.
         identification: u32 = 4,
     }
 }

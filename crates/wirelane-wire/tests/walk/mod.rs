@@ -72,7 +72,7 @@ fn neighbor(bytes: &[u8]) {
     assert_eq!(NeighborView::new(&out[..len]).map(|view| Neighbor::parse(&view)), Ok(value));
 }
 
-/// Every setter of every header, on any bytes: none panics, and what was right stays right.
+/// Every setter of every header, on any bytes: none panics, and valid checksums stay valid.
 fn views_that_change(bytes: &[u8]) {
     let mut out = bytes.to_vec();
     if let Ok(mut view) = Ipv4Mut::new(&mut out) {
