@@ -104,7 +104,8 @@ pub fn sweep() -> Swept {
     let mut swept = Swept::default();
     sweep_in(Path::new(MEMORY), &mut swept);
     sweep_in(&std::env::temp_dir(), &mut swept);
-    // The killed process may have been in another cgroup, such as that of an ended login session.
+    // The killed process may have been in another cgroup, such as the cgroup of an ended login
+    // session.
     if let Some((own, _)) = cgroup::own("cpu") {
         let is_cgroup = |path: &&Path| path.join("cgroup.procs").exists();
         let root = own.ancestors().take_while(is_cgroup).last();

@@ -1,4 +1,4 @@
-//! A process's own view of what is mounted.
+//! The mounts that a process sees.
 #![allow(unsafe_code)]
 
 use std::fs;
@@ -14,19 +14,19 @@ use rustix::thread::UnshareFlags;
 
 use wirelane_os::{OsError, Result};
 
-/// Gives the calling thread, and what it starts or becomes, a `/sys` that shows the interfaces of
-/// its network namespace. No other process sees a change. Mounts below `/sys` (cgroups, `bpf`,
-/// `debug`) stay.
+/// Gives the calling thread, its descendants, and programs that it executes a `/sys` that shows the
+/// interfaces of its network namespace. Other processes see no change. Mounts below `/sys`
+/// (cgroups, `bpf`, `debug`) stay.
 ///
 /// # Errors
-/// `EPERM` without CAP_SYS_ADMIN, `ENOSYS` before Linux 5.2. The thread may then have a view of its
-/// own, which still shows the same.
+/// `EPERM` without CAP_SYS_ADMIN, `ENOSYS` before Linux 5.2. The thread may then have a separate
+/// mount namespace with unchanged mounts.
 pub fn show_own_interfaces_in_sys() -> Result<()> {
     // SAFETY: this unshares the view of file systems, the current directory and the umask, and
     // neither descriptors nor memory, which is what can be unsound.
     unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWNS) }
         .map_err(|errno| OsError::new("unshare", "CLONE_NEWNS", errno))?;
-    // What others unmount goes here too; what is mounted here stays here.
+    // Mount events of the parent namespace propagate to this one; mounts made here stay private.
     let flags = MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC;
     mount_change("/", flags).map_err(|errno| OsError::new("mount MS_SLAVE", "/", errno))?;
     let failed = |call| move |errno: Errno| OsError::new(call, "/sys", errno);
@@ -35,8 +35,8 @@ pub fn show_own_interfaces_in_sys() -> Result<()> {
     let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
     move_mount(&sysfs, "", CWD, "/sys", flags).map_err(failed("move_mount"))?;
     for (point, tree) in below {
-        // A kernel's sysfs has the same directories in every namespace; one that somebody made
-        // there by other means has no place any more.
+        // A kernel's sysfs has the same directories in every namespace. Mounts on other directories
+        // have no place any more.
         match move_mount(&tree, "", CWD, &*point, flags) {
             Err(Errno::NOENT) | Ok(()) => {}
             Err(errno) => return Err(OsError::new("move_mount", point, errno)),
@@ -45,7 +45,7 @@ pub fn show_own_interfaces_in_sys() -> Result<()> {
     Ok(())
 }
 
-/// What is mounted below `/sys`: where, and a copy with all that is mounted below it.
+/// The mounts below `/sys`: the path, and a recursive copy of each.
 fn below_sys() -> Result<Vec<(String, OwnedFd)>> {
     const FILE: &str = "/proc/thread-self/mountinfo";
     let table = fs::read_to_string(FILE).map_err(|error| OsError::new("read", FILE, error))?;

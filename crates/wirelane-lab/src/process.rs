@@ -1,5 +1,5 @@
-//! Processes: which run in a network namespace, and ending exactly those; those that this one was
-//! started by.
+//! Processes: lists and ends the processes in a network namespace, and finds the ancestors of this
+//! process.
 
 use std::fs;
 use std::io;
@@ -71,8 +71,8 @@ impl Handle {
             opened => opened.map_err(|errno| failed("pidfd_open", pid, errno))?,
         };
         let handle = Handle { pid, process };
-        // Asked after the descriptor was had, so that the answer is about it, unless it ended
-        // meanwhile.
+        // Checked after the descriptor was opened, so that the answer is about its process, unless
+        // that process has ended.
         let here = is_in(&Path::new("/proc").join(pid.to_string()), identity);
         Ok((here && !handle.wait(Duration::ZERO)?).then_some(handle))
     }
@@ -98,7 +98,7 @@ impl Handle {
             Timespec::try_from(timeout).map_err(|_| failed("poll", self.pid, Errno::INVAL))?;
         let mut descriptors = [PollFd::new(&self.process, PollFlags::IN)];
         match poll(&mut descriptors, Some(&timeout)) {
-            // A signal came; whoever waits for longer asks again.
+            // A signal arrived; a caller with a longer timeout calls again.
             Err(Errno::INTR) => Ok(false),
             ready => ready.map(|ready| ready > 0).map_err(|errno| failed("poll", self.pid, errno)),
         }
@@ -114,8 +114,8 @@ fn identity_of(namespace: impl AsFd) -> Result<Identity> {
         .map_err(|errno| OsError::new("fstat", "network namespace", errno))
 }
 
-/// Whether a process or thread, given as its directory in /proc, is in the namespace. One that ends
-/// meanwhile, or is somebody else's, is not.
+/// Whether a process or thread, given as its directory in /proc, is in the namespace. False if it
+/// has ended, or if another user owns it.
 fn is_in(directory: &Path, identity: Identity) -> bool {
     let namespace = fs::metadata(directory.join("ns/net"));
     namespace.is_ok_and(|metadata| (metadata.dev(), metadata.ino()) == identity)

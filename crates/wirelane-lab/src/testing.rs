@@ -1,12 +1,12 @@
-//! What privileged tests share.
+//! Helpers of privileged tests.
 
 use std::time::Duration;
 
 use wirelane_os::{iface, netns};
 use wirelane_testkit::privileged;
 
-/// Runs `body` in a thread of its own, inside a new network namespace with `lo` up. Without
-/// privileges it says so and skips.
+/// Runs `body` in a separate thread, inside a new network namespace with `lo` up. Without
+/// privileges it prints a note and skips.
 pub(crate) fn in_new_namespace(body: impl FnOnce() + Send) {
     if !privileged::require() {
         return;
