@@ -44,7 +44,7 @@ impl<'a> Bytes<'a> {
         }
     }
 
-    /// The first of them, at most so many.
+    /// The first `count` bytes, or fewer.
     #[inline]
     pub(crate) fn first(&self, count: usize) -> Self {
         let len = self.len.min(count);

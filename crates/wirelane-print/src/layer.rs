@@ -21,11 +21,11 @@ pub(crate) enum Next<'a> {
     Llc(Bytes<'a>),
     /// IPv4 or IPv6, as its first bits say.
     Ip(Bytes<'a>),
-    /// What an IP packet carries.
+    /// The payload of an IP packet.
     Upper(Upper<'a>),
 }
 
-/// What an IP packet carries.
+/// The payload of an IP packet.
 #[derive(Clone, Copy)]
 pub(crate) struct Upper<'a> {
     pub(crate) protocol: u8,
