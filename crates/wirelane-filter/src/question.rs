@@ -1,8 +1,8 @@
 //! Decides where a program for tags beside packets tests for a tag in the bytes.
 //!
-//! The test is as late as possible. Most programs begin with comparisons of the type (`ldh [12];
-//! jeq #0x800`). A comparison that is true proves that there is no tag, so only the last false
-//! comparison leads to the test.
+//! The test is as late as possible. Most programs begin with comparisons of the type
+//! (`ldh [12]; jeq #0x800`). A comparison that is true proves that there is no tag, so only the
+//! last false comparison leads to the test.
 
 use crate::items::{Item, Items, Label};
 use crate::op::{Ancillary, Cond, Op, Operand, Width};

@@ -326,7 +326,7 @@ impl<'a> Writer<'a> {
         let (border, behind_k) = match tag {
             Tag::AsMeant | Tag::Absent => (0, k),
             Tag::InPlace => (self.tag_at, k.saturating_add(TAG_LEN)),
-            // Below 0 for k < 4; with X ≥ 12 - k, the sum is larger.
+            // Negative for k < 4, but used only for X + k of at least `border`: the sum is positive.
             Tag::TakenOut => (self.tag_at + TAG_LEN, k.wrapping_sub(TAG_LEN)),
         };
         let last = k.max(if tag == Tag::InPlace { behind_k } else { k });

@@ -115,7 +115,7 @@ fn identity_of(namespace: impl AsFd) -> Result<Identity> {
 }
 
 /// Whether a process or thread, given as its directory in /proc, is in the namespace. False if it
-/// has ended, or if another user owns it.
+/// has ended, or if this user may not inspect it.
 fn is_in(directory: &Path, identity: Identity) -> bool {
     let namespace = fs::metadata(directory.join("ns/net"));
     namespace.is_ok_and(|metadata| (metadata.dev(), metadata.ino()) == identity)

@@ -15,7 +15,7 @@ pub struct Access {
 }
 
 impl Access {
-    /// Permissions at creation, until [`Access::apply`] widens them.
+    /// Permissions at creation, until [`Access::apply`] sets the requested ones.
     pub const OWNER: u32 = 0o600;
 
     /// Permissions of a file.

@@ -469,6 +469,7 @@ fn packed_chunk(packer: &Packer, options: &WriterOptions) -> usize {
 }
 
 /// The largest compressed size of `bytes` incompressible bytes, in chunks: RFC 1951 and the frame
+/// formats of lz4 and zstd add a few bytes to each block of 64 KiB or more, and to each chunk.
 fn incompressible(bytes: u64) -> u64 {
     bytes + bytes / 256 + 128
 }

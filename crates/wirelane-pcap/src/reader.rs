@@ -250,7 +250,7 @@ impl CaptureReader {
         }
     }
 
-    /// Counts the packets so far whose time was changed.
+    /// Counts the packets so far whose time cannot be represented exactly.
     #[must_use]
     pub fn odd_times(&self) -> OddTimes {
         match &self.decoder {

@@ -212,8 +212,8 @@ impl<'a> Layers<'a> {
         Ok(Some(FlowKey { addresses, protocol, ports: transport.ports()? }))
     }
 
-    /// The network layer that follows a link header, and its payload; `at` is where it begins in
-    /// the frame.
+    /// The network layer that follows a link header, and its payload; `at` is its offset in the
+    /// frame.
     ///
     /// # Errors
     /// As [`Layers::parse`], from the IP header on.

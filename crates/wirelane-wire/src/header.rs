@@ -2,11 +2,11 @@
 
 /// Defines the view and the value of a header.
 ///
-/// The view has the `LEN` bytes at fixed offsets and the parts behind them. A field `name: Type =
-/// AT` is at offset `AT`: it becomes an accessor of the view and a field of the value, which
-/// `parse` reads and `put_fields` writes. A field `name: Type` is a field of the value; its
+/// The view has the `LEN` bytes at fixed offsets and the parts behind them. A field
+/// `name: Type = AT` is at offset `AT`: it becomes an accessor of the view and a field of the value,
+/// which `parse` reads and `put_fields` writes. A field `name: Type` is a field of the value; its
 /// accessor is written by hand, or the value has `name: Type => |view| EXPRESSION`. `LEN + options`
-/// is a header with options behind it, `LEN + ..` another one whose length varies.
+/// is a header with options behind it, `LEN + ..` another header of variable length.
 macro_rules! header {
     ($(#[$view_doc:meta])* view $view:ident($len:ident) $parts:tt) => {
         crate::header::header! { @view [$(#[$view_doc])*] $view($len) $parts }

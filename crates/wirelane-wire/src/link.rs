@@ -14,7 +14,7 @@ use crate::{ethernet, vlan};
 /// Tags before a network header, as in the kernel (`VLAN_MAX_DEPTH` in `include/linux/if_vlan.h`).
 pub(crate) const MAX_TAGS: usize = 8;
 
-/// The bytes before the network header of a packet.
+/// The result of parsing the headers before the network header of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Link {
     /// A link header that was stepped over.

@@ -5,8 +5,8 @@
 //! every successor first:
 //!
 //! 1. Forward: known values of A and X (a constant, or masked bytes of the packet at a fixed
-//!   place), and the least length of a packet that gets here. Redundant length checks are removed;
-//!   comparisons of bytes in the packet no longer need A; comparisons of constants are decided.
+//!    offset), and the least length of a packet that gets here. Redundant length checks are removed;
+//!    comparisons of bytes in the packet no longer need A; comparisons of constants are decided.
 //! 2. Backward: loads and arithmetic whose result is never read are dropped.
 //! 3. Forward: chains of comparisons for equality that lead to the same place, as in
 //!    `host a or host b or …`, become one test of membership per field.
@@ -20,8 +20,7 @@ pub(super) struct Graph {
     /// In order: every edge leads to a higher place. The entry is the first.
     pub(super) nodes: Vec<Node>,
     /// Registers and cells that must be 0 at the start: bits 0 to 15 scratch memory,
-    /// [`A`](super::graph::A),
-    /// [`X`](super::graph::X).
+    /// [`A`](super::graph::A), [`X`](super::graph::X).
     pub(super) cleared: u32,
 }
 

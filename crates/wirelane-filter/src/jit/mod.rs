@@ -6,8 +6,8 @@
 //!             what is needed   aarch64       made executable
 //! ```
 //!
-//! Generated code is safe for any program and any packet: it compares each place with the length of
-//! the packet before it reads there, keeps scratch memory on the stack, writes only verdicts, and
+//! Generated code is safe for any program and any packet: it compares each offset with the length
+//! of the packet before it reads there, keeps scratch memory on the stack, writes only verdicts, and
 //! always ends, because jumps lead forward.
 //!
 //! The input is classic BPF instead of the translation to eBPF: the kernel verifies eBPF before it

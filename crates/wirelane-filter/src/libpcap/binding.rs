@@ -1,4 +1,4 @@
-//! Makes a loaded library call its internal functions directly.
+//! Binds calls inside a loaded library to the functions of that library.
 //!
 //! pcap_open_live() calls pcap_create(), and the dynamic linker binds such a call to the first
 //! function of that name. If the drop-in is loaded first, that is the function of the drop-in.

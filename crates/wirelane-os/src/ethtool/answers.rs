@@ -9,8 +9,7 @@ use super::uapi::{
 };
 
 /// `ETHTOOL_GDRVINFO`: the driver of the interface. Empty strings mean that the driver left the
-/// field
-/// empty.
+/// field empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DriverInfo {
     /// The driver, e.g. `veth`, `ice`; for a device without one, its link kind.

@@ -39,7 +39,8 @@ impl PacketSocket {
         Ok([Version::V2, Version::V3].into_iter().find(|known| *known as i32 == version))
     }
 
-    /// Makes the RX ring; the version must be 3. [`PacketSocket::map`] maps it first.
+    /// Makes the RX ring; the version must be 3. It is the first ring in the mapping of
+    /// [`PacketSocket::map`].
     ///
     /// # Errors
     /// `EINVAL` for sizes the kernel refuses, `ENOMEM` when it has no memory for the blocks.

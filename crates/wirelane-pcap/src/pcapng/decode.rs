@@ -240,7 +240,7 @@ impl<R: Read> PcapngReader<R> {
         self.section.as_ref()
     }
 
-    /// Counts the packets so far whose time was changed.
+    /// Counts the packets so far whose time cannot be represented exactly.
     pub fn odd_times(&self) -> OddTimes {
         self.odd_times
     }
