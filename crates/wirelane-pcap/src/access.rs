@@ -31,16 +31,16 @@ impl Access {
         0o700 | (file & 0o077) | ((file & 0o044) >> 2)
     }
 
-    /// Whether a file has to be changed after it was created with [`Access::OWNER`].
+    /// Whether a file created with [`Access::OWNER`] needs other permissions or another group.
     #[must_use]
     pub fn is_told(self) -> bool {
         self != Self::default()
     }
 
-    /// Gives a file to the group, and these permissions.
+    /// Sets the group and the permissions of a file.
     ///
     /// # Errors
-    /// As of fchown(2) and fchmod(2): the user is not in the group, or not the owner.
+    /// The errors of fchown(2) and fchmod(2): the user is not in the group, or not the owner.
     pub fn apply(self, file: impl AsFd) -> io::Result<()> {
         set_access(file, self.group, self.file_mode())
     }

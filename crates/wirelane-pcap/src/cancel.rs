@@ -1,10 +1,10 @@
-//! Ends waiting for others: for a silent pipe, or a stalled reader.
+//! Cancels waiting for a silent pipe or a stalled reader.
 
 use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Says when to stop, for example a session that a signal ends.
+/// Decides when to stop, for example a session that a signal ends.
 pub trait CancelSource: Debug + Send + Sync {
     /// Whether the caller requested the end: reading stops.
     fn is_asked(&self) -> bool;
@@ -12,16 +12,16 @@ pub trait CancelSource: Debug + Send + Sync {
     /// Whether to stop waiting for a pipe without a writer or without a reader.
     fn ends_waiting(&self) -> bool;
 
-    /// Whether a writer gives up whose reader has taken nothing for this long.
+    /// Whether a writer must give up because its reader has read nothing for this long.
     fn gives_up(&self, stalled: Duration) -> bool;
 }
 
-/// A [`CancelSource`], or none: then waiting never ends by itself. Clones share it.
+/// A [`CancelSource`], or none: then waiting is never cancelled. Clones share it.
 #[derive(Clone, Debug, Default)]
 pub struct Cancel(Option<Arc<dyn CancelSource>>);
 
 impl Cancel {
-    /// The longest sleep between two questions.
+    /// The longest sleep between two checks.
     pub const NAP: Duration = Duration::from_millis(20);
 
     /// Follows this source.

@@ -1,4 +1,4 @@
-//! RX, TX and OTHER: what ties a packet to a queue.
+//! RX, TX and OTHER: the kind of queue that a packet belongs to.
 
 use std::fmt;
 use std::str::FromStr;

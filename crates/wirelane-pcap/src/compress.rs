@@ -21,9 +21,9 @@ use zstd_safe::{CCtx, CParameter, compress_bound};
 
 use crate::compression::{Compression, CompressionOptions};
 
-/// Compresses one chunk after the other; what it has to remember for that is reused.
+/// Compresses one chunk after the other, and reuses its working memory.
 pub(crate) enum Compressor {
-    /// With its level of zlib.
+    /// With a level of zlib.
     Gzip(flate2::Compression),
     Lz4(Box<FrameEncoder<Vec<u8>>>),
     Zstd(CCtx<'static>),
@@ -37,7 +37,7 @@ impl Compressor {
         Ok(match options.compression {
             Compression::Gzip => Self::Gzip(flate2::Compression::new(zlib_level(level))),
             Compression::Lz4 => {
-                // A chunk is one block or two. The checksum is what the lz4 program writes, too.
+                // A chunk is one block or two. The lz4 program also writes the checksum.
                 let info = FrameInfo::new().block_size(BlockSize::Max1MB).content_checksum(true);
                 Self::Lz4(Box::new(FrameEncoder::with_frame_info(info, Vec::new())))
             }
@@ -80,8 +80,8 @@ impl Compressor {
     }
 }
 
-/// The level of `zlib-rs` that compresses as well as this one of the gzip program: its first one is
-/// a faster one that gzip does not have, and makes files a tenth larger.
+/// The level of `zlib-rs` that corresponds to a level of the gzip program. The first level of
+/// `zlib-rs` is faster than any of gzip's, and makes files a tenth larger.
 fn zlib_level(level: u8) -> u32 {
     u32::from(level.max(2))
 }

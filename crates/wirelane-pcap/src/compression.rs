@@ -1,12 +1,12 @@
-//! The compressions of capture files: their names, suffixes and levels, and how a user asks for
-//! one.
+//! The compressions of capture files: their names, suffixes and levels, and parsing a user's
+//! choice.
 
 use std::ffi::OsStr;
 use std::ops::RangeInclusive;
 use std::path::Path;
 
-/// Suffixes of compressed files that Wirelane does not write: under such a name, anything else
-/// would surprise.
+/// Suffixes of compressions that Wirelane does not write: other contents under such a name would
+/// surprise.
 const FOREIGN: [&str; 14] =
     ["7z", "Z", "br", "bz2", "bzip2", "lz", "lzh", "lzma", "lzo", "rar", "sz", "xz", "z", "zip"];
 
@@ -47,7 +47,7 @@ impl Compression {
         }
     }
 
-    /// Its name, as its program is called.
+    /// The name of its program.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -57,7 +57,7 @@ impl Compression {
         }
     }
 
-    /// From the fastest to the smallest, as the program of this name counts them.
+    /// Levels from the fastest to the smallest, numbered as in its program.
     #[must_use]
     pub fn levels(self) -> RangeInclusive<u8> {
         match self {
@@ -67,10 +67,10 @@ impl Compression {
         }
     }
 
-    /// Bytes of a chunk that becomes a frame, before compression. A frame begins without knowing
-    /// anything: gzip and lz4 look back 64 KiB at most, and lose little by that; zstd looks back
-    /// 512 KiB and more. With frames of 1 MiB, packets that resemble each other take a quarter more
-    /// than by `zstd -1` in one frame (IMIX of `sim:`), with these a twentieth.
+    /// Bytes of a chunk that becomes a frame, before compression. Each frame begins with an empty
+    /// window: gzip and lz4 look back 64 KiB at most, and lose little; zstd looks back 512 KiB and
+    /// more. With frames of 1 MiB, similar packets take a quarter more space than with `zstd -1` in
+    /// one frame (IMIX of `sim:`), and with these chunks a twentieth more.
     pub(crate) const fn chunk(self) -> usize {
         match self {
             Self::Gzip | Self::Lz4 => 1 << 20,
@@ -104,11 +104,11 @@ impl Compression {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CompressionOptions {
-    /// The kind.
+    /// The compression.
     pub compression: Compression,
     /// One of [`Compression::levels`].
     pub level: u8,
-    /// Threads that compress, 1 at least.
+    /// Number of compressing threads, at least 1.
     pub threads: u8,
 }
 
@@ -116,13 +116,13 @@ impl CompressionOptions {
     /// Most threads for one file.
     pub const MAX_THREADS: u8 = 64;
 
-    /// At the fastest level, on one thread.
+    /// The fastest level, on one thread.
     #[must_use]
     pub fn fastest(compression: Compression) -> Self {
         Self { compression, level: *compression.levels().start(), threads: 1 }
     }
 
-    /// Parses `zstd`, `zstd:3`, `gzip:6,threads=2`, `lz4` or `none`. Without a level it is the
+    /// Parses `zstd`, `zstd:3`, `gzip:6,threads=2`, `lz4` or `none`. The default level is the
     /// fastest.
     ///
     /// # Errors

@@ -12,16 +12,16 @@ use zstd_safe::{DCtx, DParameter, InBuffer, OutBuffer};
 use crate::compress::zstd_error;
 use crate::compression::Compression;
 
-/// Bytes asked of a compressed file at once.
+/// Bytes requested from a compressed file at once.
 const CHUNK: usize = 128 * 1024;
-/// Largest zstd window that is accepted, as a power of 2, so that a frame header cannot ask for any
-/// amount of memory: 128 MiB, which is what the zstd program accepts without `--long`.
+/// Largest zstd window that is accepted, as a power of 2: 128 MiB, as the zstd program accepts
+/// without `--long`. It limits the memory that a frame header can request.
 const MAX_ZSTD_WINDOW: u32 = 27;
 /// The window of every gzip file, as a power of 2 (RFC 1951).
 const GZIP_WINDOW: u8 = 15;
 
-/// A stream of the decompressed content of `source`. If that ends inside a frame, so does the
-/// stream, with [`io::ErrorKind::UnexpectedEof`] behind what could be decompressed.
+/// A stream of the decompressed content of `source`. If `source` ends inside a frame, the stream
+/// ends with [`io::ErrorKind::UnexpectedEof`], after all bytes that could be decompressed.
 ///
 /// # Errors
 /// Not enough memory.
@@ -36,7 +36,7 @@ pub(crate) fn decompress<R: Read + Send + 'static>(
     })
 }
 
-/// Takes bytes as they come.
+/// Decodes bytes as they arrive.
 trait Decode {
     /// Zero bytes may follow a frame.
     const HAS_PADDING: bool;
@@ -47,11 +47,11 @@ trait Decode {
 
 /// The result of [`Decode::decode`].
 struct Decoded {
-    /// Bytes of the input that were taken.
+    /// Consumed bytes of the input.
     taken: usize,
-    /// Bytes of the output that were written, also before an error.
+    /// Bytes written to the output, also before an error.
     given: usize,
-    /// Whether a frame ended here, with all of its content given.
+    /// Whether a frame ended here, with all of its content written.
     ends: io::Result<bool>,
 }
 
@@ -60,7 +60,7 @@ struct Frames<R, D> {
     source: BufReader<R>,
     decoder: D,
     in_frame: bool,
-    /// The decoder may have more to give without more of the source.
+    /// The decoder may have more output without more input.
     is_full: bool,
     /// The error after the bytes that were already decoded.
     failure: Option<io::Error>,
@@ -82,7 +82,7 @@ impl<R: Read, D: Decode> Read for Frames<R, D> {
             return Err(failure);
         }
         loop {
-            // More of the source may be long in coming.
+            // More input may take long to arrive.
             let bytes = if self.is_full { &[] } else { self.source.fill_buf()? };
             let is_end = bytes.is_empty() && !self.is_full;
             if D::HAS_PADDING && !self.in_frame && bytes.first() == Some(&0) {
@@ -121,7 +121,7 @@ impl GzipDecoder {
 }
 
 impl Decode for GzipDecoder {
-    /// Tapes and devices fill their last block with zeros, and gzip(1) ignores them.
+    /// Tapes and devices pad their last block with zeros, and gzip(1) ignores them.
     const HAS_PADDING: bool = true;
 
     fn decode(&mut self, input: &[u8], output: &mut [u8]) -> Decoded {
@@ -137,7 +137,7 @@ impl Decode for GzipDecoder {
     }
 }
 
-/// Frames of zstd (RFC 8878), and skippable ones.
+/// Zstd frames (RFC 8878) and skippable frames.
 struct ZstdDecoder(DCtx<'static>);
 
 impl ZstdDecoder {
@@ -165,7 +165,7 @@ impl Decode for ZstdDecoder {
 struct Lz4Frames<R: Read> {
     decoder: FrameDecoder<Replayed<R>>,
     in_frame: bool,
-    /// Bytes that are left of a skippable frame.
+    /// Bytes left of a skippable frame.
     to_skip: usize,
 }
 
@@ -174,7 +174,7 @@ impl<R: Read> Lz4Frames<R> {
         Self { decoder: FrameDecoder::new(Replayed::new(source)), in_frame: false, to_skip: 0 }
     }
 
-    /// Skips what may be skipped, and starts the next frame; false at the end of the source.
+    /// Skips skippable frames and starts the next frame; false at the end of the source.
     fn next_frame(&mut self) -> io::Result<bool> {
         let source = self.decoder.get_mut();
         loop {
@@ -190,8 +190,7 @@ impl<R: Read> Lz4Frames<R> {
             match source.have(1)? {
                 [] => return Ok(false),
                 [0x50..=0x5f, ..] => {}
-                // Not the first byte of a frame to be skipped; the others may still be on their way
-                // through a pipe.
+                // Not the first byte of a skippable frame; its other bytes may still be in a pipe.
                 _ => {
                     // The decoder continues from the header to the first block, and never reads the
                     // header again.
@@ -246,8 +245,8 @@ impl<R: Read> Read for Lz4Frames<R> {
     }
 }
 
-/// Bytes of the head of an lz4 frame, by its first five (lz4_Frame_format.md); a legacy frame has a
-/// magic number only.
+/// Bytes of the header of an lz4 frame, by its first five bytes (lz4_Frame_format.md); a legacy
+/// frame has only a magic number.
 fn head_of_frame(start: &[u8]) -> usize {
     const LEGACY: [u8; 4] = [0x02, 0x21, 0x4c, 0x18];
     const HAS_SIZE: u8 = 1 << 3;
@@ -261,7 +260,7 @@ fn head_of_frame(start: &[u8]) -> usize {
     }
 }
 
-/// A source that can go back to a place from which on its bytes are kept.
+/// A source that keeps its bytes from one position on, and can rewind to it.
 struct Replayed<R> {
     source: R,
     buffer: Vec<u8>,
@@ -270,7 +269,7 @@ struct Replayed<R> {
     kept: usize,
     next: usize,
     end: usize,
-    /// More was asked of the source than it has.
+    /// The caller needed more bytes than the source has.
     has_ended: bool,
 }
 
@@ -349,7 +348,7 @@ mod tests {
         }
     }
 
-    /// A frame that may be skipped, where there are such.
+    /// A skippable frame, for formats that have them.
     fn skipped(compression: Compression) -> &'static [u8] {
         match compression {
             Compression::Gzip => &[],
@@ -368,7 +367,7 @@ mod tests {
         chunks.iter().map(frame).collect()
     }
 
-    /// As the lz4 program writes it: blocks that depend on those before, and every checksum.
+    /// As the lz4 program writes it: blocks that depend on earlier blocks, with all checksums.
     fn linked(content: &[u8]) -> Vec<u8> {
         use lz4_flex::frame::{BlockMode, BlockSize, FrameEncoder, FrameInfo};
         let info = FrameInfo::new()
@@ -381,7 +380,7 @@ mod tests {
         encoder.finish().unwrap()
     }
 
-    /// Cuts bytes at these places.
+    /// Cuts bytes at these positions.
     fn pieces(bytes: &[u8], cuts: &[usize]) -> Pieces {
         let mut cuts: Vec<_> = cuts.iter().map(|cut| cut % (bytes.len() + 1)).collect();
         cuts.extend([0, bytes.len()]);
@@ -409,7 +408,7 @@ mod tests {
         }
     }
 
-    /// Some that hardly compress and some that become a few bytes.
+    /// Chunks that hardly compress, and chunks that shrink to a few bytes.
     fn chunks() -> impl Strategy<Value = Vec<Vec<u8>>> {
         let random = proptest::collection::vec(any::<u8>(), 0..3000);
         let long = (any::<u8>(), 0..150_000_usize).prop_map(|(byte, count)| vec![byte; count]);
@@ -436,7 +435,7 @@ mod tests {
             prop_assert!(all == content && end.is_ok(), "{end:?}");
         }
 
-        /// As gzip(1) does; in the other formats, zeros are damage.
+        /// As gzip(1) does; in the other formats, trailing zeros are damage.
         #[test]
         fn gzip_may_end_with_zeros(
             chunks in chunks(),
@@ -475,7 +474,7 @@ mod tests {
                 let frames = compressed(compression, &chunks);
                 let bytes = frames.concat();
                 let cut = cut % bytes.len();
-                // Where a frame begins, or the one before it that may be skipped.
+                // Starts of frames, including their skippable frames.
                 let mut begins = vec![0];
                 for frame in &frames {
                     let begin = begins.last().unwrap_or(&0) + skipped(compression).len();

@@ -17,12 +17,12 @@ pub enum CaptureError {
     Open {
         /// Path.
         name: String,
-        /// `open` or `create`.
+        /// The action, such as `open` or `create`.
         action: &'static str,
         /// Cause.
         source: io::Error,
     },
-    /// Reading failed, compressed data are damaged, or nothing is there yet
+    /// Reading failed, compressed data are damaged, or the source is empty for now
     /// ([`CaptureError::is_would_block`]).
     Read {
         /// Path.
@@ -39,7 +39,7 @@ pub enum CaptureError {
         /// A description of its first bytes.
         what: String,
     },
-    /// The file ends inside a block. Everything before was delivered.
+    /// The file ends inside a block. All packets before it were delivered.
     Truncated {
         /// Path.
         name: String,
@@ -48,8 +48,8 @@ pub enum CaptureError {
         /// Whole packets before it.
         packets: u64,
     },
-    /// A block contradicts the format. Everything before was delivered; the rest cannot be found
-    /// again.
+    /// A block contradicts the format. All packets before it were delivered; the position of the
+    /// next block is unknown.
     Malformed {
         /// Path.
         name: String,
@@ -91,7 +91,7 @@ pub enum CaptureError {
 }
 
 impl CaptureError {
-    /// Whether this is the end of a pipe, which ends a program cleanly.
+    /// Whether the reader of a pipe closed it, which ends a program cleanly.
     #[must_use]
     pub fn is_broken_pipe(&self) -> bool {
         matches!(self, Self::BrokenPipe { .. })
@@ -179,7 +179,7 @@ impl CaptureError {
 
 impl fmt::Display for CaptureError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // A path may hold control characters; an error stays on one line.
+        // A path may contain control characters; an error stays on one line.
         self.name().chars().flat_map(escaped).try_for_each(|c| f.write_char(c))?;
         let (cause, help) = self.parts();
         write!(f, ": {cause}")?;
@@ -214,7 +214,7 @@ fn cause(error: &io::Error) -> String {
     }
 }
 
-/// The next step, where there is one to name.
+/// The next step, for errors that have one.
 fn advice(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::NotFound => "check the path",

@@ -12,14 +12,15 @@ use crate::compression::{Compression, CompressionOptions};
 use crate::pcapng::MAX_PACKET;
 use crate::room::Room;
 
-/// Chunks on their way per thread: one is being compressed, one waits for it or for being written.
+/// Pending chunks per thread: one is being compressed, one waits for its compression or for being
+/// written.
 pub(crate) const PER_THREAD: usize = 2;
 
 /// The shortest chunk.
 const LEAST: usize = 256 << 10;
-/// Reserved for memory that is not checked.
+/// Reserved for allocations that are not checked.
 const KEPT: u64 = 4 << 20;
-/// Bytes of a thread beside tables and chunks.
+/// Bytes of a thread without tables and chunks.
 const THREAD: usize = 3 << 20;
 
 /// How one writer compresses.
@@ -30,7 +31,7 @@ pub(crate) struct Fit {
     pub(crate) chunk: usize,
     /// A sentence if it is less than requested.
     pub(crate) note: Option<String>,
-    /// Its bytes, until it is dropped.
+    /// Reserves its memory until it is dropped.
     _share: Share,
 }
 
@@ -44,11 +45,11 @@ impl CompressionOptions {
         Some(Self { threads, ..self })
     }
 
-    /// Bytes that a thread takes at most for pieces of up to `longest` bytes, beside the pieces.
+    /// The largest memory use of a thread for pieces of up to `longest` bytes, without the pieces.
     #[must_use]
     pub fn bytes(self, longest: usize) -> usize {
-        // As the library reports them; its tables are never larger than the window is worth, which
-        // is a power of two.
+        // As the library reports them; its tables are at most as large as the window, rounded up to
+        // a power of two.
         let tables = match (self.compression, self.level) {
             (Compression::Gzip | Compression::Lz4, _) | (Compression::Zstd, ..=3) => 1 << 20,
             (Compression::Zstd, ..=8) => 4 << 20,
@@ -61,10 +62,10 @@ impl CompressionOptions {
         THREAD + tables.min(longest.next_power_of_two().saturating_mul(16))
     }
 
-    /// How a writer can compress now, in the room that there is.
+    /// The best compression that fits into the current room.
     ///
     /// # Errors
-    /// The memory suffices for nothing.
+    /// There is not enough memory for one thread with the shortest chunks.
     pub(crate) fn fit(self, room: fn() -> Room) -> io::Result<Fit> {
         let mut shares = shares();
         let room = room();
@@ -72,7 +73,7 @@ impl CompressionOptions {
         let (threads, chunk) = self
             .fit_into(left / 2)
             .or_else(|| {
-                // The least may take more than its share.
+                // The minimum may exceed the writer's share.
                 let most = left.saturating_sub(KEPT);
                 (self.taken(1, LEAST) <= most).then_some((1, LEAST))
             })
@@ -90,7 +91,7 @@ impl CompressionOptions {
         let wanted = self.threads.max(1);
         let full = self.compression.chunk();
         let threads = (1..=wanted).rev().map(|threads| (threads, full));
-        // With the packet that makes it full, it is not longer than a window.
+        // With the packet that fills it, a chunk is at most as long as a window.
         let shorter = |halved: u32| (full >> halved).saturating_sub(MAX_PACKET);
         let chunks = (0..).map(shorter).take_while(|chunk| *chunk >= LEAST).map(|chunk| (1, chunk));
         threads.chain(chunks).find(|(threads, chunk)| self.taken(*threads, *chunk) <= bytes)
@@ -98,7 +99,8 @@ impl CompressionOptions {
 
     /// Bytes of a writer in all.
     fn taken(self, threads: u8, chunk: usize) -> u64 {
-        // Before compression and, at worst a little longer, after it; one more is being filled.
+        // Before compression, and at worst a little longer after it; one more chunk is being
+        // filled.
         let longest = chunk + MAX_PACKET;
         let thread = self.bytes(longest) + PER_THREAD * (2 * longest + longest / 64);
         (usize::from(threads) * thread + longest) as u64
@@ -127,8 +129,8 @@ impl CompressionOptions {
     }
 }
 
-/// Bytes of all writers of this process. They use it later than they take it, so what is left does
-/// not tell.
+/// Memory reserved by all writers of this process. They use it later than they reserve it, so the
+/// free memory does not account for it.
 #[derive(Debug)]
 struct Shares {
     taken: u64,
@@ -143,7 +145,7 @@ fn shares() -> MutexGuard<'static, Shares> {
 }
 
 impl Shares {
-    /// Bytes left for another writer, if the system says `now`.
+    /// Bytes available to another writer, if `now` bytes are free in the system.
     fn left(&self, now: u64) -> u64 {
         if self.taken == 0 { now } else { now.min(self.before.saturating_sub(self.taken)) }
     }
@@ -157,7 +159,7 @@ impl Shares {
     }
 }
 
-/// Bytes of [`Shares`], until it is dropped.
+/// A reservation in [`Shares`], until it is dropped.
 #[derive(Debug)]
 struct Share(u64);
 
@@ -178,7 +180,7 @@ mod tests {
         CompressionOptions::parse(text).unwrap().unwrap()
     }
 
-    /// The library says how much it has taken.
+    /// Compared with the memory use that the library reports.
     #[test]
     fn no_level_takes_more_than_is_reckoned() {
         for level in Compression::Zstd.levels() {

@@ -1,4 +1,4 @@
-//! The formats that are written, and where they differ.
+//! The formats of written files, and their differences.
 
 use std::borrow::Cow;
 use std::ffi::OsStr;
@@ -43,8 +43,8 @@ impl FileFormat {
         plain.extension().and_then(OsStr::to_str).is_some_and(|suffix| FOREIGN.contains(&suffix))
     }
 
-    /// Appends what a file begins with. Classic pcap describes one interface, and all sources share
-    /// it.
+    /// Appends the headers of a file. Classic pcap describes one interface, which all sources
+    /// share.
     pub(crate) fn headers(
         self,
         out: &mut Vec<u8>,
@@ -79,22 +79,22 @@ impl FileFormat {
         Ok(())
     }
 
-    /// Appends a block beside packets, if the format can hold it.
+    /// Appends a block beside packets, if the format supports it.
     pub(crate) fn annex(self, out: &mut Vec<u8>, annex: Annex<'_>) {
         if self == Self::Pcapng {
             out.extend_from_slice(annex.bytes());
         }
     }
 
-    /// Appends counters, if the format can hold them.
+    /// Appends counters, if the format supports them.
     pub(crate) fn statistics(self, out: &mut Vec<u8>, statistics: &[Statistics]) {
         if self == Self::Pcapng {
             statistics.iter().for_each(|entry| pcapng::statistics(out, entry));
         }
     }
 
-    /// Appends a packet, with its options if the format can hold any; refuses one whose time it
-    /// cannot express.
+    /// Appends a packet, with its options if the format supports them; refuses a time that the
+    /// format cannot express.
     #[inline]
     pub(crate) fn packet(
         self,
@@ -115,8 +115,8 @@ impl FileFormat {
         Ok(())
     }
 
-    /// How many of `bytes`, of which `len` count, are whole blocks, and how many packets those
-    /// hold. `at_start` says that the file begins with them.
+    /// The length of the whole blocks within the first `len` of `bytes`, and their number of
+    /// packets. `at_start`: the bytes begin with the headers of the file.
     pub(crate) fn whole(self, bytes: &[u8], len: usize, at_start: bool) -> (usize, u64) {
         match self {
             Self::Pcapng => pcapng::whole_blocks(bytes, len),
@@ -124,7 +124,7 @@ impl FileFormat {
         }
     }
 
-    /// Most bytes that one packet adds to a file, before compression.
+    /// The largest size of one packet in a file, before compression.
     #[inline]
     pub(crate) fn packet_len(self, record: &Record<'_>, options: &[u8]) -> u64 {
         let data = record.data.len().min(MAX_PACKET) as u64;

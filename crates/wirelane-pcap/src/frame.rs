@@ -1,8 +1,8 @@
-//! Compresses and decompresses what is in memory: a frame of lz4 or zstd for each piece, into
-//! memory that the caller has.
+//! Compresses and decompresses pieces of memory: each piece becomes an lz4 or zstd frame, in memory
+//! of the caller.
 //!
-//! A frame depends on no other one, so a file of them is a file that `lz4 -dc` or `zstd -dc` reads,
-//! and any of them can be read without those before it.
+//! Frames are independent, so `lz4 -dc` or `zstd -dc` reads a file of frames, and each frame can be
+//! read without the earlier ones.
 
 use std::io;
 
@@ -34,7 +34,7 @@ enum Compressor {
 }
 
 impl FrameCompressor {
-    /// With lz4 or zstd.
+    /// Compresses with lz4 or zstd.
     ///
     /// # Errors
     /// Not enough memory, or another compression.
@@ -55,7 +55,7 @@ impl FrameCompressor {
         }))
     }
 
-    /// The most bytes of a frame of `len` bytes, whatever they are.
+    /// The largest size of a frame of `len` bytes.
     #[must_use]
     pub fn bound(&self, len: usize) -> usize {
         match self.0 {
@@ -67,7 +67,7 @@ impl FrameCompressor {
         }
     }
 
-    /// How many bytes surely have a frame of `room` bytes at most; nearly as many as possible.
+    /// The number of bytes whose frame certainly fits into `room` bytes; close to the maximum.
     #[must_use]
     pub fn fitting(&self, room: usize) -> usize {
         // Each byte of data adds at least one byte to the bound. So the data is too long by at most
@@ -79,8 +79,8 @@ impl FrameCompressor {
         len
     }
 
-    /// Writes a frame of `data` to the start of `out`, which has [`FrameCompressor::bound`] bytes
-    /// at least: its length.
+    /// Writes a frame of `data` to the start of `out`, and returns its length. `out` has at least
+    /// [`FrameCompressor::bound`] bytes.
     ///
     /// # Errors
     /// Not enough memory, or not enough room.
@@ -120,7 +120,7 @@ enum Decompressor {
 }
 
 impl FrameDecompressor {
-    /// For lz4 or zstd.
+    /// Decompresses lz4 or zstd.
     ///
     /// # Errors
     /// Not enough memory, or another compression.
@@ -134,11 +134,11 @@ impl FrameDecompressor {
         }))
     }
 
-    /// Fills `out` with the content of `frame`, which is exactly as long. Nothing else is written,
-    /// and no more memory taken, whatever the frame says.
+    /// Fills `out` with the content of `frame`, which must have exactly this length. Writes only to
+    /// `out`, and its memory use does not depend on the frame.
     ///
     /// # Errors
-    /// The frame is damaged, is followed by something, or has another length.
+    /// The frame is damaged, has trailing bytes, or has another length.
     pub fn decompress(&mut self, frame: &[u8], out: &mut [u8]) -> io::Result<()> {
         let len = match &mut self.0 {
             Decompressor::Zstd(context) => context.decompress(out, frame).map_err(zstd_error)?,
@@ -148,8 +148,8 @@ impl FrameDecompressor {
     }
 }
 
-/// How many bytes of `out` the frame fills; `None` if it is damaged, too long, or no frame of
-/// [`FrameCompressor`].
+/// The number of bytes of `out` that the frame fills; `None` if it is damaged, too long, or no
+/// frame of [`FrameCompressor`].
 fn lz4_content(frame: &[u8], out: &mut [u8]) -> Option<usize> {
     let mut rest = frame.strip_prefix(&LZ4_HEADER)?;
     let mut filled = 0;
@@ -204,7 +204,7 @@ mod tests {
         (compressor, FrameDecompressor::new(compression).unwrap())
     }
 
-    /// Bytes that compress badly, then well.
+    /// Bytes of which the first part compresses badly and the second part well.
     fn bytes(noise: usize, zeros: usize) -> Vec<u8> {
         let mut state = 1_u64;
         let next = |_| {

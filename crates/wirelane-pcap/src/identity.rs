@@ -1,4 +1,4 @@
-//! Which file it is, whatever it is called.
+//! The identity of a file, independent of its name.
 
 use std::fs::{self, File, Metadata};
 use std::io;
@@ -7,8 +7,8 @@ use std::path::Path;
 use crate::error::CaptureError;
 use crate::system;
 
-/// A file by its device and inode: the same through hard and symbolic links, `/dev/stdin` and
-/// redirections. Known on Unix only.
+/// A file by its device and inode: equal through hard and symbolic links, `/dev/stdin` and
+/// redirections. Supported only on Unix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileId {
     device: u64,
@@ -42,8 +42,7 @@ impl FileId {
         if path.as_os_str() == "-" { Self::open(system::standard_output()) } else { Self::at(path) }
     }
 
-    /// Refuses an output that is one of the inputs. Call this before anything is opened for
-    /// writing.
+    /// Refuses an output that is one of the inputs. Call this before a file is opened for writing.
     ///
     /// # Errors
     /// `output` leads to one of the files `inputs`.
@@ -58,7 +57,7 @@ impl FileId {
         Self::of(&file.ok()?)
     }
 
-    /// The identity of the file of this name itself, even if it is a link.
+    /// The identity of the file with this name, without following a link.
     pub(crate) fn named(path: &Path) -> Option<Self> {
         Self::told(&fs::symlink_metadata(path).ok()?)
     }

@@ -4,8 +4,8 @@ use std::io::{self, Read};
 
 use crate::error::CaptureError;
 
-/// Bytes asked of the source at once. Large enough that the system call vanishes, small enough for
-/// the L2 cache.
+/// Bytes requested from the source at once: enough to make the cost of system calls negligible, and
+/// few enough for the L2 cache.
 const CHUNK: usize = 256 * 1024;
 
 /// The part of a byte stream that is in memory.
@@ -69,13 +69,13 @@ impl<R: Read> Window<R> {
         words.map_or([0; N], |words| words.map(u32::from_ne_bytes))
     }
 
-    /// Bytes of the buffer itself, by the positions that [`Window::position`] gave.
+    /// Bytes of the buffer at a position of [`Window::position`].
     #[inline]
     pub(crate) fn slice(&self, start: usize, len: usize) -> &[u8] {
         self.buffer.get(start..).and_then(|rest| rest.get(..len)).unwrap_or_default()
     }
 
-    /// As [`Window::slice`], to be changed in place.
+    /// As [`Window::slice`], mutable.
     pub(crate) fn slice_mut(&mut self, start: usize, len: usize) -> &mut [u8] {
         self.buffer.get_mut(start..).and_then(|rest| rest.get_mut(..len)).unwrap_or_default()
     }
@@ -96,7 +96,7 @@ impl<R: Read> Window<R> {
         self.fill(len)
     }
 
-    /// Moves on by `len` bytes, which were needed before.
+    /// Skips `len` bytes that are in memory ([`Window::need`]).
     #[inline]
     pub(crate) fn consume(&mut self, len: usize) {
         let len = len.min(self.end - self.start);
@@ -124,7 +124,7 @@ impl<R: Read> Window<R> {
                 Ok(0) => self.at_end = true,
                 Ok(count) => self.end += count,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                // A compressed stream that stops early: what was decompressed is still good.
+                // The compressed stream is cut: the bytes decompressed so far are valid.
                 Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
                     self.at_end = true;
                     self.cut = true;

@@ -1,14 +1,14 @@
-//! Names and secrets: a file needs them before the packets that they explain, and so does every
-//! file of a rotation.
+//! Names and secrets: a file needs them before the packets that use them, and so does every file of
+//! a rotation.
 
 use std::collections::HashSet;
 
 use crate::pcapng::Annex;
 
-/// Most bytes that are remembered.
+/// Most bytes to keep.
 const LIMIT: usize = 32 * 1024 * 1024;
 
-/// Blocks that every file of a capture has, each once, in the order in which they came.
+/// Blocks that every file of a capture contains once, in order of arrival.
 #[derive(Default)]
 pub(crate) struct Keepsakes {
     blocks: Vec<Vec<u8>>,
@@ -17,12 +17,12 @@ pub(crate) struct Keepsakes {
 }
 
 impl Keepsakes {
-    /// Whether it is remembered.
+    /// Whether the block is kept.
     pub(crate) fn has(&self, annex: Annex<'_>) -> bool {
         self.known.contains(annex.bytes())
     }
 
-    /// Remembers it; false if there is no room for it.
+    /// Keeps the block; false if there is no room for it.
     pub(crate) fn keep(&mut self, annex: Annex<'_>) -> bool {
         let block = annex.bytes();
         if self.bytes + 2 * block.len() > LIMIT {
@@ -34,7 +34,7 @@ impl Keepsakes {
         true
     }
 
-    /// All of them.
+    /// All kept blocks.
     pub(crate) fn iter(&self) -> impl Iterator<Item = Annex<'_>> {
         self.blocks.iter().filter_map(|block| Annex::new(block))
     }

@@ -19,7 +19,7 @@ pub(crate) fn to_native(link_type: u16, packet: &mut [u8]) {
     match link_type {
         // The address family.
         NULL => swap(packet, 0, 4),
-        // Address family, (SPI, in the order of the network,) flags.
+        // Address family, (SPI, in network order,) flags.
         ENC => [0, 8].into_iter().for_each(|at| swap(packet, at, 4)),
         LINUX_SLL => can_id(packet),
         USB_LINUX => usb(packet, false),
@@ -29,8 +29,7 @@ pub(crate) fn to_native(link_type: u16, packet: &mut [u8]) {
     }
 }
 
-/// The identifier of a CAN frame behind the header of a "cooked" capture, which itself is in the
-/// order of the network.
+/// The identifier of a CAN frame behind a "cooked" header, which itself is in network order.
 fn can_id(packet: &mut [u8]) {
     const CAN: [u8; 2] = [0, 0x0c];
     const CAN_FD: [u8; 2] = [0, 0x0d];
@@ -82,7 +81,7 @@ fn nflog(packet: &mut [u8]) {
     }
 }
 
-/// Turns the number of `len` bytes at `at`, if it is there whole.
+/// Swaps the number of `len` bytes at `at`, if the packet contains all of it.
 fn swap(bytes: &mut [u8], at: usize, len: usize) {
     if let Some(number) = bytes.get_mut(at..at + len) {
         number.reverse();
@@ -155,7 +154,7 @@ mod tests {
             [&[2, 0, 0, 5][..], &parts.concat()].concat()
         };
         assert_eq!(turned(NFLOG, &message(other)), message(u16::to_ne_bytes));
-        // Another version, whatever that has.
+        // A message of another version.
         let mut strange = message(other);
         strange[1] = 1;
         assert_eq!(turned(NFLOG, &strange), strange);

@@ -4,13 +4,13 @@
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Losses {
-    /// Comments of packets that the format has no place for.
+    /// Comments of packets, if the format does not support them.
     pub packet_comments: u64,
-    /// Other options of packets: flags such as the direction, hashes, drop counts, custom ones.
+    /// Other options of packets, such as the direction, hashes, drop counts, custom options.
     pub packet_options: u64,
     /// Comments and other options of the whole file.
     pub file_options: u64,
-    /// Interfaces whose names, options and counters the format has no place for.
+    /// Interfaces with names, options or counters that the format does not support.
     pub interfaces: u64,
     /// Statistics blocks of an interface that the file describes later or nowhere.
     pub statistics: u64,
@@ -30,7 +30,7 @@ pub struct Losses {
 }
 
 impl Losses {
-    /// One sentence for each reason that there is.
+    /// One sentence for each kind of loss.
     #[must_use]
     pub fn notes(&self) -> Vec<String> {
         let counted = [
@@ -83,7 +83,7 @@ impl Losses {
         *self == Self::default()
     }
 
-    /// Both together.
+    /// The sum of both.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
         Self {

@@ -19,7 +19,7 @@ use crate::reader::CaptureReader;
 use crate::record::{LINK_TYPE_ETHERNET, OddTimes, Record, Section, Source, Statistics};
 use crate::writer::{CaptureWriter, Written};
 
-/// How long the packets behind a limit are counted.
+/// The longest time for counting packets behind a limit.
 const LONGEST_COUNT: Duration = Duration::from_secs(1);
 
 /// The result of a merge.
@@ -34,8 +34,8 @@ pub struct MergeReport {
     pub lost: Losses,
     /// Sentences about work with less memory than requested.
     pub shortage: Option<String>,
-    /// Packets in the output that are older than the one before them. Not 0 only if an input is not
-    /// in order itself.
+    /// Packets in the output that are older than their predecessor. Not 0 only if an input is not
+    /// in order.
     pub out_of_order: u64,
     /// The end was requested before the inputs ended.
     pub stopped: bool,
@@ -79,7 +79,7 @@ impl MergeControl {
         Self { options: Some(options), ..self }
     }
 
-    /// Keeps this many bytes of a packet at most.
+    /// Truncates packets to this number of bytes.
     #[must_use]
     pub fn snaplen(self, snaplen: Option<u32>) -> Self {
         Self { snaplen, ..self }
@@ -99,7 +99,7 @@ impl MergeControl {
     }
 }
 
-/// One input of a merge.
+/// The result of one input.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct MergedInput {
@@ -107,10 +107,10 @@ pub struct MergedInput {
     pub path: PathBuf,
     /// Packets taken from it.
     pub packets: u64,
-    /// Packets that were left out.
+    /// Packets that were skipped.
     pub left: u64,
-    /// Packets behind the last one that [`MergeControl::limit`] let pass. `None` if only part of
-    /// them can be counted: the input is a pipe or damaged, or the merge was stopped.
+    /// Packets behind the last one that [`MergeControl::limit`] permitted. `None` if the count is
+    /// incomplete: the input is a pipe or damaged, or the merge was stopped.
     pub omitted: Option<u64>,
     /// Its interfaces.
     pub interfaces: usize,
@@ -118,20 +118,20 @@ pub struct MergedInput {
     pub out_of_order: u64,
     /// Packets whose time differs from the time in the file.
     pub odd_times: OddTimes,
-    /// Packets that are longer than [`MAX_PACKET`](super::pcapng::MAX_PACKET) and were cut to that.
+    /// Packets that were truncated to [`MAX_PACKET`](super::pcapng::MAX_PACKET).
     pub cut: u64,
-    /// Where it was damaged. Everything before is in the output.
+    /// The damage of the input, if any. All packets before it are in the output.
     pub damage: Option<CaptureError>,
 }
 
-/// Merges capture files of any format into one, by time; of one file, it makes a copy in another
-/// format.
+/// Merges capture files of any format into one, by time. With one input, it converts the file to
+/// another format.
 ///
-/// Packets of equal time keep the order of the inputs, and packets of one input keep their order
-/// whatever their times: an input that is not in order makes an output that is not, which the
-/// report counts. Interfaces are numbered anew, in the order of the inputs, and their last
-/// statistics are written at the end. Of a damaged input, everything before the damage is merged.
-/// Other threads use `control` to end the merge and read its progress.
+/// Packets of equal time keep the order of the inputs, and packets of one input keep their order:
+/// an input that is not in order makes an output that is not in order, which the report counts.
+/// Interfaces are renumbered in the order of the inputs, and their last statistics are written at
+/// the end. For a damaged input, all packets before the damage are merged. Other threads use
+/// `control` to end the merge and read its progress.
 ///
 /// The output keeps packets with their time in nanoseconds, their lengths and options; interfaces
 /// with their options and statistics; comments of files; names, secrets and custom blocks. Sections
@@ -150,8 +150,8 @@ pub fn merge_files(
     merge_selected(inputs, output, control, &mut |_, _| Verdict::Take)
 }
 
-/// As [`merge_files`], of the packets that `select` takes; it is given their interfaces, too.
-/// Everything that is no packet is kept.
+/// As [`merge_files`], with only the packets that `select` takes; `select` also receives their
+/// interfaces. All other blocks are kept.
 ///
 /// # Errors
 /// As [`merge_files`].
@@ -211,7 +211,7 @@ fn sources(streams: &[Stream], format: FileFormat) -> Vec<Source> {
     if !sources.is_empty() {
         return sources;
     }
-    // There are no packets, but a header has to be.
+    // Without packets, the file still needs a header.
     vec![Source { link_type: LINK_TYPE_ETHERNET, ..Source::default() }]
 }
 
@@ -225,14 +225,14 @@ fn section(streams: &[Stream], mut section: Section) -> Section {
     section
 }
 
-/// A merge that runs.
+/// A running merge.
 struct Merge<'a> {
     streams: Vec<Stream>,
     writer: CaptureWriter,
     control: &'a MergeControl,
     out_of_order: u64,
-    /// Inputs that were not read to their end because of the limit, with the number of untaken
-    /// packets that were read.
+    /// Inputs that were not read to their end because of the limit, each with its number of packets
+    /// that were read and not written.
     unread: Vec<(usize, u64)>,
 }
 
@@ -243,13 +243,12 @@ impl Merge<'_> {
         select: &mut dyn FnMut(&Record<'_>, &Source) -> Verdict,
     ) -> Result<(), CaptureError> {
         let Self { streams, writer, control, out_of_order, unread } = self;
-        // Interfaces first where they are known first, so that the output begins as a capture
-        // would.
+        // Known interfaces first, so that the output begins like a capture.
         for stream in streams.iter_mut() {
             stream.describe(writer)?;
         }
-        // The heap holds the time and number of every stream that has a packet; equal times go by
-        // number.
+        // The heap holds the time and number of every stream that has a packet; equal times are in
+        // order of numbers.
         let mut heads = BinaryHeap::new();
         for (index, stream) in streams.iter_mut().enumerate() {
             let time = stream.advance(writer, &control.cancel)?;
@@ -284,7 +283,7 @@ impl Merge<'_> {
             }
         }
         if !unread.is_empty() {
-            // The others have read one packet that is not taken.
+            // Each of the other inputs has read one packet that is not written.
             unread.extend(heads.into_iter().map(|Reverse((_, index))| (index, 1)));
         }
         let mut statistics = Vec::new();
@@ -296,17 +295,17 @@ impl Merge<'_> {
     }
 }
 
-/// One input on its way through a merge.
+/// One input of a running merge.
 struct Stream {
     reader: CaptureReader,
     report: MergedInput,
-    /// Number in the output of each interface of this input.
+    /// For each interface of this input, its number in the output.
     interfaces: Vec<u32>,
     /// Time of the current packet.
     time: u64,
     /// The input ended or is damaged.
     has_ended: bool,
-    /// How many options its sections had when the output was begun.
+    /// The number of section options when the output was begun.
     section_options: usize,
     /// Most bytes to keep of a packet.
     snaplen: Option<u32>,
@@ -331,8 +330,8 @@ impl Stream {
         Ok(Self { reader, report, interfaces, time: 0, has_ended: false, section_options, snaplen })
     }
 
-    /// Moves to the next packet and gives its time; `None` at the end or at the damage, and when it
-    /// was waited for in vain. Blocks beside packets go to the output.
+    /// Moves to the next packet and returns its time; `None` at the end, at damage, and if the wait
+    /// was cancelled. Writes blocks beside packets to the output.
     fn advance(
         &mut self,
         writer: &mut CaptureWriter,
@@ -352,7 +351,7 @@ impl Stream {
                 }
             }
         }
-        // A packet without a time stays behind the one before it.
+        // A packet without a time follows its predecessor.
         let time = match self.reader.current().timestamp {
             0 => self.time,
             time => time,
@@ -366,7 +365,7 @@ impl Stream {
         Ok(Some(time))
     }
 
-    /// Counts the packets behind the limit, of which `standing` are read already. Gives up at once
+    /// Counts the packets behind the limit, of which `standing` are already read. Gives up at once
     /// on a pipe, which may never end, and on a file after [`LONGEST_COUNT`].
     fn count_rest(&mut self, standing: u64, cancel: &Cancel) {
         let taken = self.reader.packets();
@@ -400,7 +399,7 @@ impl Stream {
         self.interfaces = vec![0; self.reader.interfaces().len()];
     }
 
-    /// Describes the interfaces to the output that this input has described since the last call.
+    /// Adds the interfaces to the output that this input has described since the last call.
     fn describe(&mut self, writer: &mut CaptureWriter) -> Result<(), CaptureError> {
         for source in self.reader.interfaces().get(self.interfaces.len()..).unwrap_or_default() {
             self.interfaces.push(writer.add_source(cut(source, self.snaplen))?);
@@ -443,7 +442,7 @@ impl Stream {
     }
 }
 
-/// An interface of which no packet is longer.
+/// The interface with its snap length reduced to `snaplen`.
 fn cut(source: &Source, snaplen: Option<u32>) -> Source {
     let snaplen = match snaplen {
         Some(most) if source.snaplen == 0 => most,
@@ -453,7 +452,7 @@ fn cut(source: &Source, snaplen: Option<u32>) -> Source {
     Source { snaplen, ..source.clone() }
 }
 
-/// How many options the sections of a file have so far.
+/// The number of options in the sections of a file so far.
 fn section_options(reader: &CaptureReader) -> usize {
     reader.section().map_or(0, |section| pcapng::options(&section.options).count())
 }

@@ -1,4 +1,4 @@
-//! How a capture is written.
+//! Options for writing a capture.
 
 use std::fs::File;
 use std::path::Path;
@@ -24,16 +24,16 @@ pub struct WriterOptions {
     pub rotation: Rotation,
     /// Describes the program and the machine that write the file.
     pub section: Section,
-    /// Creates a new file: if the name is taken, the file gets a number behind its name, as in
+    /// Creates a new file: if the name is taken, a number is added to the name, as in
     /// `NAME-1.pcapng`. The files of a rotation are always new.
     pub fresh: bool,
-    /// Files that are being read; never overwritten, under any name and at any time.
+    /// Files that are being read. The writer never overwrites them, under any name.
     pub inputs: Vec<FileId>,
     /// Access rights of the files.
     pub access: Access,
     /// Ends waiting for the reader of a pipe.
     pub cancel: Cancel,
-    /// How much memory is left, of which compression takes a part.
+    /// The available memory, of which compression uses a part.
     pub room: fn() -> Room,
     /// An open file to write to, such as the input of a program. Then the path is only used in
     /// errors, and there is no rotation.

@@ -1,9 +1,9 @@
-//! Where encoded bytes go: a file or standard output, in large chunks of whole blocks.
+//! Writes encoded bytes to a file or standard output, in large chunks of whole blocks.
 //!
-//! Chunks are 128 KiB: the buffer stays in the L2 cache between filling it and `write(2)`, and the
-//! system call is paid once in 85 packets of 1500 bytes. Of the sizes that
-//! `benches/capture_file.rs` compares on `/dev/shm`, 16 KiB is a tenth slower and everything from
-//! 64 KiB to 4 MiB the same within the noise, at or above the speed of `dd bs=1M`.
+//! Chunks are 128 KiB: the buffer stays in the L2 cache between filling it and `write(2)`, and
+//! there is one system call per 85 packets of 1500 bytes. Of the sizes that
+//! `benches/capture_file.rs` compares on `/dev/shm`, 16 KiB is a tenth slower. All sizes from 64
+//! KiB to 4 MiB are equal within the noise, at or above the speed of `dd bs=1M`.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, IsTerminal, Seek, SeekFrom, Write};
@@ -25,20 +25,20 @@ use crate::system;
 
 /// Bytes per `write(2)`, without compression.
 const CHUNK: usize = 128 * 1024;
-/// Runs of blocks of this length are written without a copy into the buffer.
+/// Sequences of blocks of this length are written without a copy into the buffer.
 const DIRECT: usize = 32 * 1024;
-/// Nothing stays unwritten for longer, in nanoseconds, when [`Output::flush_if_older`] is called.
+/// The longest delay of a write, in nanoseconds, if [`Output::flush_if_older`] is called often.
 const MAX_DELAY: u64 = 1_000_000_000;
 
 /// The least number of chunks, before compression, in a file of limited size, unless they would be
 /// too short to be compressed well.
 const CHUNKS_OF_A_FILE: u64 = 16;
 const LEAST_CHUNK: usize = 64 * 1024;
-/// A compressed file ends when less than this part of its limit is left, or less than these bytes.
+/// A compressed file ends when less than this part of its limit, or less than these bytes, remain.
 const TOLERANCE: u64 = 32;
 const LEAST_TOLERANCE: u64 = 4096;
 
-/// How many spare names are tried.
+/// The number of spare names to try.
 const SPARES: u32 = 100_000;
 
 /// One open file, FIFO or standard output of one format.
@@ -53,14 +53,14 @@ const SPARES: u32 = 100_000;
 /// calls write the results, in order. Only data in the file counts as safe.
 pub(crate) struct Output {
     name: String,
-    /// Where the file is.
+    /// Path of the file.
     path: PathBuf,
     file: File,
     format: FileFormat,
     packer: Option<Packer>,
     chunk: usize,
     buffer: Vec<u8>,
-    /// A regular file, which can be cut back.
+    /// A regular file, which can be truncated.
     is_file: bool,
     /// The output has a reader, which may stop reading.
     is_read: bool,
@@ -70,7 +70,7 @@ pub(crate) struct Output {
     packets: u64,
     /// Bytes in the file.
     bytes: u64,
-    /// When the buffer was first seen to hold something.
+    /// When the buffer was first seen with data.
     waiting_since: Option<u64>,
     failed: bool,
 }
@@ -80,12 +80,11 @@ impl Output {
     /// its buffer. Waits for a FIFO's reader. `packer` compresses the output; it is taken only on
     /// success.
     ///
-    /// # Errors
-    /// The file cannot be created, is one of [`WriterOptions::inputs`] (nothing happens to it), or
-    /// the sources do not fit into the format; a FIFO had no reader until [`WriterOptions::cancel`]
-    /// was asked.
+    /// The file cannot be created, is one of [`WriterOptions::inputs`] (it is unchanged), or the
+    /// sources do not fit into the format; a FIFO had no reader until [`WriterOptions::cancel`] was
+    /// set.
     ///
-    /// `fresh`: under the first name of [`spare`] that is free, which no file had before.
+    /// `fresh`: creates a new file under the first free name of [`spare`].
     pub(crate) fn create(
         path: &Path,
         fresh: bool,
@@ -114,7 +113,7 @@ impl Output {
         };
         let file = opened.map_err(failed(&name, "create"))?;
         let name = if is_ours { path.display().to_string() } else { name };
-        // Only what is open cannot become another file behind its name.
+        // Compare the open file: a name could be changed to another file.
         if FileId::of(&file).is_some_and(|id| options.inputs.contains(&id)) {
             return Err(CaptureError::IsInput { name });
         }
@@ -146,19 +145,19 @@ impl Output {
         })
     }
 
-    /// Where the file is.
+    /// Path of the file.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Which file it is.
+    /// Identity of the file.
     pub(crate) fn id(&self) -> Option<FileId> {
         FileId::of(&self.file)
     }
 
-    /// Renames the file to `path`, or to the first of its [`spare`] names that is free. The file
-    /// keeps its name if the file system cannot rename without replacing, or if it was moved.
-    /// True if `path` is the name of another file.
+    /// Renames the file to `path`, or to the first free one of its [`spare`] names. The file keeps
+    /// its name if the file system cannot rename without replacing, or if it was moved. True if
+    /// `path` is the name of another file.
     pub(crate) fn rename(&mut self, path: &Path) -> bool {
         let (free, renamed) = first_free(path, |to| match to == self.path {
             true => Ok(()),
@@ -172,12 +171,12 @@ impl Output {
         is_taken
     }
 
-    /// Gives the threads away that compress, for the next file. Only after [`Output::flush`].
+    /// Returns the compressing threads, for the next file. Only after [`Output::flush`].
     pub(crate) fn take_packer(&mut self) -> Option<Packer> {
         self.packer.take()
     }
 
-    /// Takes them back, if there is no next file.
+    /// Returns the threads, if there is no next file.
     pub(crate) fn put_packer(&mut self, packer: Option<Packer>) {
         self.packer = packer;
     }
@@ -199,8 +198,8 @@ impl Output {
         if self.buffer.len() >= self.chunk { self.pass_on() } else { Ok(()) }
     }
 
-    /// Adds packets that are encoded already, as whole blocks of this file's format. A large run is
-    /// written as it stands, without another copy.
+    /// Adds encoded packets, as whole blocks of this file's format. Writes a large sequence
+    /// directly, without another copy.
     ///
     /// # Errors
     /// See [`Output::flush`].
@@ -217,7 +216,8 @@ impl Output {
                 self.packets += packets;
                 Ok(())
             }
-            // Go through the buffer, which knows how to cut the file back to its last whole block.
+            // Continue through the buffer, whose error handling truncates the file to its last
+            // whole block.
             Err((written, source)) => {
                 self.buffer.extend_from_slice(blocks);
                 Err(self.fail(written, source))
@@ -225,7 +225,7 @@ impl Output {
         }
     }
 
-    /// Adds an interface after the ones given before, `first` among them.
+    /// Adds an interface after the earlier ones; `first` is the first of them.
     ///
     /// # Errors
     /// The format cannot hold it.
@@ -238,7 +238,7 @@ impl Output {
         added.map_err(|refusal| refusal.of(&self.name))
     }
 
-    /// Adds a block beside packets, if the format can hold it, and writes when a chunk is full.
+    /// Adds a block beside packets, if the format supports it, and writes when a chunk is full.
     ///
     /// # Errors
     /// See [`Output::flush`].
@@ -247,7 +247,7 @@ impl Output {
         if self.buffer.len() >= self.chunk { self.pass_on() } else { Ok(()) }
     }
 
-    /// Adds counters, if the format can hold them.
+    /// Adds counters, if the format supports them.
     pub(crate) fn statistics(&mut self, statistics: &[Statistics]) {
         self.format.statistics(&mut self.buffer, statistics);
     }
@@ -272,7 +272,7 @@ impl Output {
         }
     }
 
-    /// Writes everything given so far.
+    /// Writes all accepted data.
     ///
     /// # Errors
     /// Writing failed. All later writes fail.
@@ -282,7 +282,7 @@ impl Output {
         Ok(())
     }
 
-    /// Empties the buffer: writes it, or has it compressed.
+    /// Empties the buffer: writes it, or sends it to be compressed.
     fn pass_on(&mut self) -> Result<(), CaptureError> {
         if self.failed {
             self.buffer.clear();
@@ -330,8 +330,7 @@ impl Output {
         Ok(())
     }
 
-    /// Writes the oldest chunk that is being compressed, if `waits` or if it is ready; false if
-    /// there was none.
+    /// Writes the oldest pending chunk, if `waits` or if it is ready; false if there was none.
     fn write_packed(&mut self, waits: bool) -> Result<bool, CaptureError> {
         let Some(packer) = &mut self.packer else { return Ok(false) };
         let chunk: Chunk = match packer.receive(waits) {
@@ -356,7 +355,7 @@ impl Output {
         self.packets
     }
 
-    /// Packets taken, written or not.
+    /// Accepted packets, written or not.
     #[must_use]
     pub(crate) fn accepted(&self) -> u64 {
         self.packets + self.packer.as_ref().map_or(0, Packer::packets) + self.pending
@@ -400,7 +399,7 @@ impl Output {
         }
         let tolerance = (limit / TOLERANCE).max(LEAST_TOLERANCE);
         if limit.saturating_sub(self.bytes) >= tolerance {
-            // A short chunk. The next one is shorter yet, so there are few of them.
+            // This makes a short chunk. The next one is even shorter, so there are few of them.
             self.flush()?;
         }
         Ok(self.most_bytes(added) > limit || limit.saturating_sub(self.bytes) < tolerance)
@@ -416,7 +415,7 @@ impl Output {
         refusal.of(&self.name)
     }
 
-    /// Writes all of `data`, or says how far it came.
+    /// Writes all of `data`, or returns the number of bytes written.
     fn write(&self, data: &[u8]) -> Result<(), (usize, io::Error)> {
         if !self.is_read {
             return write_all(&self.file, data);
@@ -431,8 +430,8 @@ impl Output {
         pipe::write(&self.file, data, &self.cancel, whole)
     }
 
-    /// Settles what a failed write left: `written` bytes of the chunk are in the file. Of what is
-    /// compressed, the rest is lost: there is no file without a gap for it.
+    /// Cleans up after a failed write: `written` bytes of the chunk are in the file. Pending
+    /// compressed data is lost: writing it would leave a gap in the file.
     fn fail(&mut self, written: usize, source: io::Error) -> CaptureError {
         self.failed = true;
         let (whole, packets) = match self.packer.take() {
@@ -459,8 +458,8 @@ impl Drop for Output {
     }
 }
 
-/// Bytes of a chunk before compression: fewer where the size of files is limited, so that it is
-/// known how large they are.
+/// Bytes of a chunk before compression: fewer if the size of files is limited, so that the
+/// compressed size is known early.
 fn packed_chunk(packer: &Packer, options: &WriterOptions) -> usize {
     let limit = options.rotation.max_bytes.map_or(usize::MAX, |limit| {
         usize::try_from(limit / CHUNKS_OF_A_FILE).unwrap_or(usize::MAX)
@@ -474,13 +473,13 @@ fn incompressible(bytes: u64) -> u64 {
     bytes + bytes / 256 + 128
 }
 
-/// A chunk is passed on once it is full, so one packet more than a chunk is the most it holds.
+/// A full chunk is passed on, so the buffer holds at most one packet more than a chunk.
 fn buffer(chunk: usize) -> Vec<u8> {
     Vec::with_capacity(chunk + MAX_PACKET + 64)
 }
 
 /// Calls `take` with `path`, then with its [`spare`] names until one is free; returns the last name
-/// and the outcome of the last call.
+/// and the result of the last call.
 fn first_free<T>(path: &Path, take: impl Fn(&Path) -> io::Result<T>) -> (PathBuf, io::Result<T>) {
     let mut number = 0;
     loop {
@@ -494,8 +493,8 @@ fn first_free<T>(path: &Path, take: impl Fn(&Path) -> io::Result<T>) -> (PathBuf
     }
 }
 
-/// Creates a file at `path`, or at the first of its [`spare`] names that is free, for its owner
-/// alone; sets `path` to its name.
+/// Creates a file at `path`, or at the first free one of its [`spare`] names, with permissions for
+/// its owner; sets `path` to its name.
 fn create_new(path: &mut PathBuf) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);
@@ -505,8 +504,8 @@ fn create_new(path: &mut PathBuf) -> io::Result<File> {
     opened
 }
 
-/// Opens `path` for writing without truncating it; a new file is for its owner alone. Waits for the
-/// reader of a FIFO, which would not open otherwise.
+/// Opens `path` for writing without truncating it; a new file has permissions for its owner. Waits
+/// for the reader of a FIFO, without which it cannot be opened.
 fn open(path: &Path, cancel: &Cancel) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.write(true).create(true).truncate(false);
@@ -528,7 +527,7 @@ fn open(path: &Path, cancel: &Cancel) -> io::Result<File> {
     }
 }
 
-/// `write_all` that says how far it came.
+/// `write_all` that returns the number of bytes written.
 fn write_all(mut file: &File, mut data: &[u8]) -> Result<(), (usize, io::Error)> {
     let total = data.len();
     while !data.is_empty() {

@@ -34,14 +34,14 @@ use crate::uncompressed::Compressor;
 pub(crate) struct Chunk {
     /// The uncompressed blocks.
     pub(crate) plain: Vec<u8>,
-    /// The blocks, compressed.
+    /// The compressed blocks.
     pub(crate) compressed: Vec<u8>,
     /// Packets in them.
     pub(crate) packets: u64,
 }
 
-/// Threads that compress for one file after the other. Dropping it ends them; what is on its way
-/// then is lost.
+/// Threads that compress for one file after the other. Dropping it ends them; pending chunks are
+/// then lost.
 pub(crate) struct Packer {
     threads: Vec<Thread>,
     /// Chunks sent to the threads, and chunks received from them.
@@ -64,10 +64,10 @@ struct Thread {
 }
 
 impl Packer {
-    /// Starts the threads: fewer, with shorter chunks, if the memory is short.
+    /// Starts the threads: fewer threads with shorter chunks, if memory is short.
     ///
     /// # Errors
-    /// There is no room for them.
+    /// There is not enough memory for them.
     pub(crate) fn start(options: CompressionOptions, room: fn() -> Room) -> io::Result<Self> {
         let fit = options.fit(room)?;
         let mut packer = Self {
@@ -102,12 +102,12 @@ impl Packer {
         Ok(packer)
     }
 
-    /// How many bytes a chunk should have before compression.
+    /// The length of a chunk before compression, in bytes.
     pub(crate) fn chunk(&self) -> usize {
         self.fit.chunk
     }
 
-    /// A sentence, if the memory was short.
+    /// A sentence, if memory was short.
     pub(crate) fn note(&self) -> Option<&str> {
         self.fit.note.as_deref()
     }
@@ -117,31 +117,31 @@ impl Packer {
         self.sent - self.received < PER_THREAD * self.threads.len()
     }
 
-    /// An empty chunk, with the memory of an earlier one if there is one.
+    /// An empty chunk, with the memory of an earlier one if possible.
     pub(crate) fn blank(&mut self) -> Chunk {
         self.spare.pop().unwrap_or_default()
     }
 
-    /// Takes back a chunk that is done with.
+    /// Takes back a chunk for reuse.
     pub(crate) fn recycle(&mut self, mut chunk: Chunk) {
         chunk.plain.clear();
         self.spare.push(chunk);
     }
 
-    /// Packets on their way.
+    /// Pending packets.
     pub(crate) fn packets(&self) -> u64 {
         self.packets
     }
 
-    /// Bytes on their way, before compression.
+    /// Pending bytes, before compression.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Sends a chunk out.
+    /// Sends a chunk to the next thread.
     ///
     /// # Errors
-    /// The thread is gone.
+    /// The thread has ended.
     pub(crate) fn send(&mut self, chunk: Chunk) -> io::Result<()> {
         let (packets, bytes) = (chunk.packets, chunk.plain.len() as u64);
         let thread = self.threads.get(self.sent % self.threads.len());
@@ -153,11 +153,11 @@ impl Packer {
         Ok(())
     }
 
-    /// The oldest chunk on its way, once it is compressed; `None` if there is none, or, unless
+    /// The oldest pending chunk, once it is compressed; `None` if there is none, or, unless
     /// `waits`, if it is not ready.
     ///
     /// # Errors
-    /// It could not be compressed, or the thread is gone.
+    /// It could not be compressed, or the thread has ended.
     pub(crate) fn receive(&mut self, waits: bool) -> io::Result<Option<Chunk>> {
         if self.sent == self.received {
             return Ok(None);

@@ -13,21 +13,22 @@ use crate::record::{Direction, Record, Source};
 
 pub(crate) const MAGIC_MICROSECONDS: u32 = 0xA1B2_C3D4;
 pub(crate) const MAGIC_NANOSECONDS: u32 = 0xA1B2_3C4D;
-/// Packets with extra fields, as patched libpcaps wrote them in the 1990s and routers still do.
+/// Packets with extra fields, which patched libpcaps wrote in the 1990s and routers still write.
 pub(crate) const MAGIC_MODIFIED: u32 = 0xA1B2_CD34;
 
 const FILE_HEADER: usize = 24;
 const PACKET_HEADER: usize = 16;
 /// The extra fields follow the usual ones: index of an interface (32 bits), EtherType (16), packet
-/// type (8) and padding, as in `struct pcap_sf_patched_pkthdr` of libpcap. No reader trusts them.
+/// type (8) and padding, as in `struct pcap_sf_patched_pkthdr` of libpcap. This reader ignores
+/// them.
 const MODIFIED_PACKET_HEADER: usize = 24;
 
 /// The unit of the fraction of a second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Resolution {
-    /// Readable by everything.
+    /// Readable by every program.
     Microseconds,
-    /// Readable by everything since about 2012.
+    /// Readable by every program since about 2012.
     Nanoseconds,
 }
 
@@ -40,7 +41,7 @@ impl Resolution {
     }
 }
 
-/// Says in a file header that its upper bits hold the length of a frame check sequence, in words of
+/// A flag in a file header: its upper bits hold the length of a frame check sequence, in words of
 /// 16 bits.
 const HAS_FCS: u32 = 1 << 26;
 
@@ -62,7 +63,7 @@ pub fn file_header(out: &mut Vec<u8>, resolution: Resolution, source: &Source) {
     out.extend_from_slice(&(u32::from(source.link_type) | fcs).to_ne_bytes());
 }
 
-/// The first second, since 1970, for which the format has no number: in February 2106.
+/// The first second since 1970 that the format cannot express: in February 2106.
 pub(crate) const END_OF_TIME: u64 = 1 << 32;
 
 /// Appends a packet, without its interface and direction, which the format cannot hold. Seconds
@@ -82,8 +83,8 @@ pub fn packet(out: &mut Vec<u8>, resolution: Resolution, record: &Record<'_>) {
     out.extend_from_slice(data);
 }
 
-/// Given packets written by this module, after a file header or not, of which only `len` bytes
-/// reached the disk: the bytes of whole packets, and how many.
+/// For packets written by this module, with or without a file header, of which only `len` bytes
+/// reached the disk: the length of the whole packets, and their number.
 pub(crate) fn whole_packets(bytes: &[u8], len: usize, with_header: bool) -> (usize, u64) {
     let mut at = if with_header { FILE_HEADER } else { 0 };
     if at > len {
@@ -101,22 +102,22 @@ pub(crate) fn whole_packets(bytes: &[u8], len: usize, with_header: bool) -> (usi
     (at, packets)
 }
 
-/// Reads classic pcap from a byte stream. Memory is bounded by [`MAX_PACKET`], whatever the file
-/// claims.
+/// Reads classic pcap from a byte stream. [`MAX_PACKET`] bounds its memory, whatever lengths the
+/// file states.
 pub struct PcapReader<R> {
     window: Window<R>,
     swapped: bool,
     resolution: Resolution,
     /// Bytes before the data of each packet.
     packet_header: usize,
-    /// The one interface, once the header is read.
+    /// The only interface, once the header is read.
     source: Option<Source>,
     packets: u64,
     finished: bool,
     current: Current,
 }
 
-/// The current packet, its data as a place in the window.
+/// The current packet, with the position of its data in the window.
 #[derive(Default)]
 struct Current {
     timestamp: u64,
@@ -197,11 +198,11 @@ impl<R: Read> PcapReader<R> {
         self.resolution
     }
 
-    /// Reads the file header, so that the interface is known before the first packet. Done by
-    /// itself otherwise.
+    /// Reads the file header, so that the interface is known before the first packet. Reading a
+    /// packet does the same.
     ///
     /// # Errors
-    /// It is not a pcap file, or one of a kind that cannot be read.
+    /// The file is no pcap file, or of an unsupported kind.
     pub fn open(&mut self) -> Result<(), CaptureError> {
         if self.source.is_none() { self.header() } else { Ok(()) }
     }
@@ -275,7 +276,7 @@ impl<R: Read> PcapReader<R> {
         Ok(())
     }
 
-    /// The 32-bit word at a place after the current position. Callers have checked the length.
+    /// The 32-bit word at an offset from the current position. Callers have checked the length.
     #[inline]
     fn word(&self, at: usize) -> u32 {
         let bytes = self.window.bytes().get(at..).and_then(|rest| rest.first_chunk());

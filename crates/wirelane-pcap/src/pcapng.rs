@@ -2,8 +2,8 @@
 //! a byte vector.
 //!
 //! Files are written in the byte order of the machine, as the format intends, with nanosecond
-//! timestamps. Every queue and class has its own interface description block, so that the queue of
-//! a packet costs no byte.
+//! timestamps. Every queue and class has a separate interface description block, so that the queue
+//! of a packet takes no extra bytes.
 
 mod annex;
 mod blocks;

@@ -1,5 +1,5 @@
-//! Pipes and other files that may be silent for long, or whose reader may stall. Waiting for either
-//! ends on request, and a reader never waits for more while it has packets.
+//! Pipes and other files that may be silent for a long time, or whose reader may stall. Both kinds
+//! of waiting can be cancelled, and a reader does not wait while it has packets.
 //!
 //! A write into a pipe takes one page at a time behind `poll`, or the capacity of an empty pipe.
 //! O_NONBLOCK would affect every process that shares the file description. Each write has only
@@ -31,14 +31,14 @@ pub struct Input {
 /// Opens the capture file at `path`; `-` is standard input.
 ///
 /// # Errors
-/// As [`CaptureReader::open`]; or `cancel` was asked before the header came.
+/// As [`CaptureReader::open`]; or `cancel` was set before the header arrived.
 pub fn open(path: &Path, cancel: impl Into<Cancel>) -> Result<Input, CaptureError> {
     let (reader, waits, file) = begin(path, cancel.into())?;
     waits.store(file.is_none(), Ordering::Relaxed);
     Ok(Input { reader, pipe: file })
 }
 
-/// As [`open`], but waits for whole packets. Once `cancel` is asked, reading fails.
+/// As [`open`], but waits for whole packets. Reading fails once `cancel` is set.
 ///
 /// # Errors
 /// As [`open`].
@@ -46,7 +46,7 @@ pub(crate) fn open_waiting(path: &Path, cancel: &Cancel) -> Result<CaptureReader
     Ok(begin(path, cancel.clone())?.0)
 }
 
-/// The source, whether it is waiting for more, and the descriptor to wait for.
+/// The source, whether it is waiting for more, and the descriptor to poll.
 type Beginning = (CaptureReader, Arc<AtomicBool>, Option<Arc<File>>);
 
 fn begin(path: &Path, cancel: Cancel) -> Result<Beginning, CaptureError> {
@@ -72,12 +72,12 @@ fn begin(path: &Path, cancel: Cancel) -> Result<Beginning, CaptureError> {
     Ok((reader.of_file(FileId::of(&file)), waits, Some(file)))
 }
 
-/// Writes all of `data` to a file that may have a reader, or reports how far it came. It works on
-/// blocking and non-blocking descriptors and changes neither.
+/// Writes all of `data` to a file that may have a reader, or returns the number of bytes written.
+/// It works on blocking and non-blocking descriptors and does not change their flags.
 ///
-/// `whole(data, limit)` says how much of the data are whole blocks within the limit. The reader
-/// always gets whole blocks, except for blocks longer than a page: a pipe takes up to a page at
-/// once or not at all.
+/// `whole(data, limit)` returns the length of the whole blocks within the limit. The reader always
+/// receives whole blocks, except for blocks longer than a page: a pipe takes up to a page
+/// atomically.
 ///
 /// # Errors
 /// Errors of write(2); `TimedOut` when the reader stalls for longer than `cancel` allows.
@@ -98,7 +98,7 @@ pub fn write(
         if !is_full {
             let room = system::empty_pipe(file).unwrap_or(PAGE).max(PAGE);
             if run == 0 {
-                // The next blocks that fit, or one that does not.
+                // The next blocks that fit, or one block that does not fit.
                 let limits = (0..).map(|pages| room + pages * PAGE);
                 let limits = limits.take_while(|limit| *limit < data.len() + PAGE);
                 run = limits
@@ -114,7 +114,7 @@ pub fn write(
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    // Others write to it as well.
+                    // Other processes write to it as well.
                     thread::sleep(Duration::from_millis(1));
                     is_full = true;
                 }
@@ -135,11 +135,11 @@ pub fn takes_at_once(file: &File, bytes: usize) -> bool {
     bytes <= PAGE && wait_to_write(file, Duration::ZERO) == Some(true)
 }
 
-/// Bytes that may be long in coming.
+/// A source that may be silent for a long time.
 struct Pipe {
     file: Arc<File>,
     cancel: Cancel,
-    /// Nothing is there yet: wait for it.
+    /// Wait while the source is empty.
     waits: Arc<AtomicBool>,
 }
 
@@ -202,7 +202,7 @@ mod tests {
         to.write_all(b"bytes").unwrap();
         assert_eq!(pipe.read(&mut bytes).unwrap(), 5);
         waits.store(true, Ordering::Relaxed);
-        // Nothing more, until the end.
+        // The pipe is empty, until the end.
         thread::scope(|scope| {
             let reader = scope.spawn(|| pipe.read_to_end(&mut rest).unwrap());
             thread::sleep(2 * Cancel::NAP);

@@ -1,4 +1,4 @@
-//! Opens a capture file of any kind, by its content and not its name.
+//! Opens a capture file of any kind, recognized by its content.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -60,7 +60,7 @@ impl CaptureReader {
         Ok(Self::from_reader(file, &name)?.of_file(id))
     }
 
-    /// It reads this file.
+    /// Sets the file that is being read.
     pub(crate) fn of_file(self, file: Option<FileId>) -> Self {
         Self { file, ..self }
     }
@@ -71,8 +71,8 @@ impl CaptureReader {
         self.file
     }
 
-    /// Reads from any byte stream; errors call it `name`. Until this returns, the stream has to
-    /// wait for bytes instead of saying that it would block.
+    /// Reads from any byte stream; errors call it `name`. Until this returns, the stream must wait
+    /// for bytes instead of returning `WouldBlock`.
     ///
     /// # Errors
     /// The stream cannot be read or holds no capture.
@@ -140,7 +140,7 @@ impl CaptureReader {
         }
     }
 
-    /// Calls `each` for every packet that is left, with the interfaces described so far, until it
+    /// Calls `each` for every remaining packet, with the interfaces described so far, until it
     /// breaks. A loop over [`CaptureReader::advance`] is compiled in the crate of the caller; this
     /// one is compiled here, for callers without optimisation.
     ///
@@ -159,7 +159,7 @@ impl CaptureReader {
     }
 
     /// Moves to the next packet, or to the next block beside packets, such as names and secrets,
-    /// which [`CaptureReader::annex`] then has.
+    /// which [`CaptureReader::annex`] then returns.
     ///
     /// # Errors
     /// See [`CaptureReader::next_record`].
@@ -180,9 +180,8 @@ impl CaptureReader {
         }
     }
 
-    /// The options of the current packet: its comments, flags and others, in their coding and the
-    /// byte order of this machine, for
-    /// [`CaptureWriter::write_with`](super::CaptureWriter::write_with) or
+    /// The encoded options of the current packet: its comments, flags and others, in the byte order
+    /// of this machine, for [`CaptureWriter::write_with`](super::CaptureWriter::write_with) or
     /// [`pcapng::options`](super::pcapng::options).
     #[inline]
     #[must_use]
@@ -222,8 +221,8 @@ impl CaptureReader {
         }
     }
 
-    /// The interfaces described so far: all of them from the start in files of Wirelane; in other
-    /// pcapng files more can follow between packets.
+    /// The interfaces described so far. Files of Wirelane describe all of them at the start; other
+    /// pcapng files may describe more between packets.
     #[must_use]
     pub fn interfaces(&self) -> &[Source] {
         match &self.decoder {
@@ -255,7 +254,7 @@ impl CaptureReader {
     pub fn odd_times(&self) -> OddTimes {
         match &self.decoder {
             Decoder::Pcapng(reader) => reader.odd_times(),
-            // 32 bits of seconds, and of nanoseconds at most.
+            // 32 bits of seconds, and at most nanoseconds.
             Decoder::Pcap(_) => OddTimes::default(),
         }
     }
@@ -286,8 +285,7 @@ fn is_pcap(magic: u32) -> bool {
     matches!(magic, MAGIC_MICROSECONDS | MAGIC_NANOSECONDS | MAGIC_MODIFIED)
 }
 
-/// The first four bytes of a stream, or all of a shorter one, and the stream with those bytes still
-/// to be read.
+/// The first four bytes of a stream, or all of a shorter one, and the stream including those bytes.
 fn peek<R: Read + Send + 'static>(
     mut source: R,
     name: &str,

@@ -14,28 +14,28 @@ pub struct Record<'a> {
     pub timestamp: u64,
     /// Bytes the packet had on the wire, before any snap length.
     pub original_len: u32,
-    /// Its direction, if the file says so. Costs 12 bytes in pcapng; the interface of a queue
-    /// implies it for free.
+    /// Its direction, if the file states it. It takes 12 bytes in pcapng; the interface of a queue
+    /// implies it without extra bytes.
     pub direction: Direction,
     /// The captured bytes.
     pub data: &'a [u8],
 }
 
-/// Packets of a file whose time a [`Record`] cannot hold. Each gets the nearest time.
+/// Packets of a file whose time a [`Record`] cannot hold. Each receives the nearest time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OddTimes {
     /// From before 1970: their time becomes the first nanosecond of 1970, 0.
     pub early: u64,
     /// From after the 21st of July 2554: their time becomes the last nanosecond of 64 bits.
     pub late: u64,
-    /// Finer than a nanosecond: the rest is cut off.
+    /// Finer than a nanosecond: their time is rounded down.
     pub finer: u64,
     /// Without any time (simple packet blocks): their time becomes 0.
     pub missing: u64,
 }
 
 impl OddTimes {
-    /// One sentence for each kind that there is.
+    /// One sentence for each kind.
     #[must_use]
     pub fn notes(&self) -> Vec<String> {
         let note = |count: u64, one: &str, more: &str, rest: &str| match count {
@@ -67,7 +67,7 @@ impl OddTimes {
         notes.into_iter().flatten().collect()
     }
 
-    /// Both together.
+    /// The sum of both.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
         Self {
@@ -82,7 +82,7 @@ impl OddTimes {
 /// Direction of a packet, as in bits 0 and 1 of `epb_flags`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Direction {
-    /// The file does not say.
+    /// The file does not state it.
     #[default]
     Unknown,
     /// Received.
@@ -91,15 +91,15 @@ pub enum Direction {
     Outbound,
 }
 
-/// Where packets come from: one queue and class of one interface, written as one interface
+/// The origin of packets: one queue and class of one interface, written as one interface
 /// description block.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Source {
     /// Interface name (`if_name`), such as `eth0`; empty if unknown.
     pub name: String,
-    /// Queue number; `None` for packets tied to no queue, and for files of other programs.
+    /// Queue number; `None` for packets without a queue, and for files of other programs.
     pub queue: Option<u32>,
-    /// Class of its packets; `None` for files that do not say.
+    /// Class of its packets; `None` for files that do not state it.
     pub class: Option<Class>,
     /// `if_description` of a file that was not written by Wirelane. When it is empty, the queue and
     /// class are written.
@@ -108,8 +108,8 @@ pub struct Source {
     pub link_type: u16,
     /// Most bytes captured of a packet; 0 means no limit.
     pub snaplen: u32,
-    /// Bytes of the frame check sequence at the end of its packets (`if_fcslen`), if the file says
-    /// so.
+    /// Bytes of the frame check sequence at the end of its packets (`if_fcslen`), if the file
+    /// states it.
     pub fcs_len: Option<u8>,
     /// Driver (`if_hardware`), if known.
     pub hardware: Option<String>,
@@ -119,8 +119,8 @@ pub struct Source {
     pub filter: Option<String>,
     /// Link speed in bit/s (`if_speed`), if known.
     pub speed: Option<u64>,
-    /// Other options of the interface, such as comments and addresses, in their coding and the byte
-    /// order of this machine: see [`pcapng::options`](crate::pcapng::options).
+    /// Other encoded options of the interface, such as comments and addresses, in the byte order of
+    /// this machine: see [`pcapng::options`](crate::pcapng::options).
     pub options: Vec<u8>,
 }
 
@@ -137,7 +137,7 @@ impl Source {
         }
     }
 
-    /// Text of `if_description`: `rx queue 3`, `tx queue 0`, `other`, or what the file said.
+    /// Text of `if_description`: `rx queue 3`, `tx queue 0`, `other`, or the text in the file.
     #[must_use]
     pub fn describe(&self) -> String {
         match (self.class, self.queue) {
@@ -148,7 +148,8 @@ impl Source {
         }
     }
 
-    /// Whether it says more of itself than any file can hold: a link type and lengths.
+    /// Whether it has more information than every format supports, which is a link type and
+    /// lengths.
     pub(crate) fn says_more(&self) -> bool {
         let plain = Self {
             link_type: self.link_type,
@@ -174,8 +175,8 @@ fn parse_description(text: &str) -> Option<(Class, Option<u32>)> {
     let class = words.next()?.parse().ok()?;
     match (words.next(), words.next(), words.next()) {
         (None, ..) => Some((class, None)),
-        // `+3` and `03` parse as numbers but are not what describe() writes, so they would not
-        // survive a copy.
+        // `+3` and `03` parse as numbers, but describe() does not write them, so a copy would
+        // change them.
         (Some("queue"), Some(number), None) => number
             .parse()
             .ok()
@@ -185,8 +186,8 @@ fn parse_description(text: &str) -> Option<(Class, Option<u32>)> {
     }
 }
 
-/// Counters of one interface (interface statistics block). A counter that is not known is left out
-/// of the file.
+/// Counters of one interface (interface statistics block). Unknown counters are left out of the
+/// file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
     /// Index of the [`Source`].
@@ -219,7 +220,7 @@ pub struct Section {
     pub os: String,
     /// `shb_userappl`, such as `wirelane 0.1.0`.
     pub application: String,
-    /// Comments and other options, in their coding and the byte order of this machine: see
+    /// Encoded comments and other options, in the byte order of this machine: see
     /// [`pcapng::options`](crate::pcapng::options).
     pub options: Vec<u8>,
 }

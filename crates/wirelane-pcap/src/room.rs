@@ -1,8 +1,8 @@
-//! How much memory is left, as the caller knows it.
+//! The available memory, as reported by the caller.
 
 use std::fmt;
 
-/// How much more memory the process can have.
+/// The memory that the process can still allocate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Room {
     /// Bytes.
@@ -18,7 +18,7 @@ impl Room {
         Self { bytes: u64::MAX, limit: "nothing".to_owned() }
     }
 
-    /// A sentence for users: there is only `had`, and this limit is why.
+    /// A sentence for users: `had` instead of `wanted`, because of this limit.
     pub(crate) fn note(&self, had: impl fmt::Display, wanted: impl fmt::Display) -> String {
         format!("{had} instead of {wanted}: {} allows no more", self.limit)
     }

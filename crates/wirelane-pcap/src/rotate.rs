@@ -16,14 +16,14 @@ use crate::record::Source;
 /// `None` is no limit.
 ///
 /// * Files are named `NAME_00001_20261120213000.pcapng` for `NAME.pcapng`, as dumpcap does: a
-///   number from 1 and the time the file begins at, in UTC. The number has five digits at least.
-/// * The time comes from packets: the time of the file's first packet, or the begin of its step of
+///   number from 1 and the start time of the file, in UTC. The number has at least five digits.
+/// * The time comes from packets: the time of the file's first packet, or the start of its step of
 ///   `max_age`. Until its first packet, the first file has the time of its creation.
 /// * No existing file is opened. If a name is taken, the file gets the next free name:
 ///   `NAME_00001_20261120213000-1.pcapng`.
-/// * Every file is complete: it begins with all headers and ends with the statistics known then.
-/// * The first file begins at once, even without a packet; a later one only when there is a packet
-///   for it, or when the previous one held a packet and its time is over.
+/// * Every file is complete: it begins with all headers and ends with the latest statistics.
+/// * The first file begins at once, even without a packet. A later file begins only when there is a
+///   packet for it, or when the previous file holds a packet and its time is over.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rotation {
     /// Most bytes per file, on disk. A file is never larger, unless its first packet alone is.
@@ -86,7 +86,7 @@ pub fn split_name(path: &Path, port: Option<&str>, source: &Source) -> PathBuf {
     insert(path, &format!("{port}.{}{queue}", source.class.map_or("queue", Class::as_str)))
 }
 
-/// Names the files of a rotation and, if old ones will be deleted, remembers them.
+/// Names the files of a rotation and, if old files are deleted, keeps their names.
 pub(crate) struct Names {
     path: PathBuf,
     count: u64,
@@ -110,14 +110,14 @@ impl Names {
         insert(&self.path, &format!("_{:05}_{}", self.count, utc(time / 1_000_000_000)))
     }
 
-    /// Notes a file that was made.
+    /// Records a new file.
     pub(crate) fn add(&mut self, path: &Path, id: Option<FileId>) {
         if self.max_files.is_some() {
             self.made.push_back((path.into(), id));
         }
     }
 
-    /// Notes a new name of the last file.
+    /// Records a new name of the last file.
     pub(crate) fn rename(&mut self, path: &Path) {
         if let Some((last, _)) = self.made.back_mut() {
             *last = path.into();
@@ -125,7 +125,7 @@ impl Names {
     }
 
     /// Deletes the oldest files to make room for a new one. A file that was moved, or that replaced
-    /// one of this capture, stays.
+    /// a file of this capture, stays.
     pub(crate) fn make_room(&mut self) {
         let keep = self.max_files.unwrap_or(u32::MAX).max(1) as usize;
         while self.made.len() >= keep {

@@ -1,4 +1,5 @@
-//! In place of compression in builds without the feature `compression`: an error that names it.
+//! Replaces compression in builds without the feature `compression`: an error that names the
+//! feature.
 
 use std::convert::Infallible;
 use std::io::{self, Read};
@@ -11,7 +12,7 @@ fn missing(compression: Compression) -> io::Error {
     io::Error::new(io::ErrorKind::Unsupported, text)
 }
 
-/// Never there.
+/// No value exists.
 pub(crate) struct Compressor(Infallible);
 
 impl Compressor {

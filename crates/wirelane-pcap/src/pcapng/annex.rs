@@ -5,7 +5,7 @@ use super::blocks::*;
 use super::options::{Of, copy, first};
 use crate::losses::Losses;
 
-/// A block that is no packet and describes no interface: it is copied as a whole.
+/// A block that is copied as a whole, unlike packets, interfaces and sections.
 ///
 /// Holds one whole block in the byte order of this machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,13 +18,13 @@ pub enum AnnexKind {
     Names,
     /// Secrets for decryption, such as TLS session keys (decryption secrets block).
     Secrets,
-    /// Anything else: custom blocks, journal entries, and blocks that are not known here.
+    /// Other blocks: custom blocks, journal entries, and blocks of unknown types.
     Other,
 }
 
 impl<'a> Annex<'a> {
-    /// Takes the bytes of a block; `None` if they are not one whole block, or one of the kinds that
-    /// readers understand.
+    /// Takes the bytes of a block; `None` if they are not one whole block, or if readers decode
+    /// this type of block.
     #[must_use]
     pub fn new(bytes: &'a [u8]) -> Option<Self> {
         let size = bytes.get(4..)?.first_chunk().map(|size| u32::from_ne_bytes(*size))?;
@@ -67,7 +67,7 @@ impl<'a> Annex<'a> {
 }
 
 impl Losses {
-    /// Counts a block beside packets that is not copied.
+    /// Counts a block beside packets that was not copied.
     pub fn count(&mut self, kind: AnnexKind) {
         match kind {
             AnnexKind::Names => self.names += 1,
@@ -77,7 +77,7 @@ impl Losses {
     }
 }
 
-/// Whether a block says that it must not be copied into a changed file.
+/// Whether the type of a block forbids copying it into a changed file.
 pub(super) fn is_private(kind: u32) -> bool {
     kind == CUSTOM_PRIVATE
 }
@@ -95,7 +95,7 @@ pub(super) fn translate(kind: u32, block: &[u8], out: &mut Vec<u8>, lost: &mut L
     let is_done = match kind {
         NAME_RESOLUTION => names(body.0, out, lost),
         DECRYPTION_SECRETS => secrets(body.0, out, lost).is_some(),
-        // Text, padded.
+        // Padded text.
         SYSTEMD_JOURNAL => {
             out.extend_from_slice(body.0);
             true
@@ -110,7 +110,7 @@ pub(super) fn translate(kind: u32, block: &[u8], out: &mut Vec<u8>, lost: &mut L
     is_done
 }
 
-/// Records have the form of options; behind their end are options.
+/// Records have the form of options; the options of the block follow them.
 fn names(mut body: &[u8], out: &mut Vec<u8>, lost: &mut Losses) -> bool {
     let number = |bytes| u16::from_ne_bytes(bytes).swap_bytes();
     while let Some((kind, value, after)) = first(body, number) {

@@ -1,16 +1,16 @@
 //! The constants of the format.
 
-/// Largest packet that is written or that a pcap file may claim, in bytes: what Wireshark accepts.
-/// Longer packets are cut here and keep their original length.
+/// Largest packet that is written, or that a pcap file may state, in bytes: Wireshark's limit.
+/// Longer packets are truncated and keep their original length.
 pub const MAX_PACKET: usize = 256 * 1024;
-/// Largest block that the decoder accepts, in bytes: far more than any packet needs, little enough
-/// to hold in memory.
+/// Largest block that the decoder accepts, in bytes: more than any packet needs, and small enough
+/// for memory.
 pub const MAX_BLOCK: usize = 16 * 1024 * 1024;
 /// Most interfaces the decoder keeps, over all sections.
 pub const MAX_INTERFACES: usize = 65_536;
-/// Most bytes of interfaces' and sections' own options that the decoder keeps, over all of them.
+/// Most bytes of options of interfaces and sections that the decoder keeps, over all of them.
 pub(super) const MAX_OPTIONS: usize = 16 * 1024 * 1024;
-/// Most bytes of blocks before the first packet that the decoder keeps, beside one block.
+/// Most bytes of blocks before the first packet that the decoder keeps, in addition to one block.
 pub(super) const MAX_EARLY: usize = 32 * 1024 * 1024;
 
 pub(crate) const SECTION_HEADER: u32 = 0x0A0D_0D0A;
@@ -26,9 +26,9 @@ pub(super) const DECRYPTION_SECRETS: u32 = 10;
 pub(super) const CUSTOM_PRIVATE: u32 = 0x4000_0BAD;
 pub(super) const BYTE_ORDER_MAGIC: u32 = 0x1A2B_3C4D;
 
-/// Block type, two lengths: every block has them.
+/// Block type and two lengths, which every block has.
 pub(super) const BLOCK_OVERHEAD: usize = 12;
-/// An enhanced packet block up to its data.
+/// Bytes of an enhanced packet block before its data.
 pub(super) const PACKET_HEADER: usize = 28;
 
 pub(super) const OPT_END: u16 = 0;

@@ -3,7 +3,7 @@
 use super::blocks::*;
 use crate::record::Statistics;
 
-/// Notes what an option says, as a count or as a time.
+/// Stores the value of an option, as a count or as a time.
 pub(super) fn note(
     statistics: &mut Statistics,
     code: u16,

@@ -17,9 +17,8 @@ use crate::record::{Direction, OddTimes, Record, Section, Source, Statistics};
 /// Reads pcapng from a byte stream: any byte order, any number of sections, all kinds of packet
 /// blocks.
 ///
-/// Memory is bounded by [`MAX_BLOCK`] and [`MAX_INTERFACES`], whatever the file claims. Options of
-/// packets and blocks of other kinds are given as the file has them, in the byte order of this
-/// machine.
+/// [`MAX_BLOCK`] and [`MAX_INTERFACES`] bound its memory, whatever lengths the file states. Options
+/// of packets and blocks of other kinds are returned unchanged, in the byte order of this machine.
 pub struct PcapngReader<R> {
     window: Window<R>,
     /// The section is not in the byte order of this machine.
@@ -33,11 +32,11 @@ pub struct PcapngReader<R> {
     packets: u64,
     odd_times: OddTimes,
     lost: Losses,
-    /// How many more bytes of options of interfaces and sections are kept.
+    /// Bytes of options of interfaces and sections that may still be kept.
     options_room: usize,
     finished: bool,
     current: Current,
-    /// Options or a block in the byte order of this machine, where the file has another.
+    /// Options or a block in the byte order of this machine, if the file has the other order.
     translated: Vec<u8>,
     /// Blocks before the first packet that were read to find the interfaces.
     early: VecDeque<Vec<u8>>,
@@ -45,7 +44,7 @@ pub struct PcapngReader<R> {
     annex: Place,
 }
 
-/// Where the bytes are that a caller may look at.
+/// The place of bytes that a caller may read.
 #[derive(Clone, Copy, Default)]
 enum Place {
     #[default]
@@ -65,7 +64,7 @@ pub enum Step {
     End,
 }
 
-/// The current packet, its data as a place in the window.
+/// The current packet, with the position of its data in the window.
 #[derive(Default)]
 struct Current {
     interface: u32,
@@ -134,8 +133,8 @@ impl<R: Read> PcapngReader<R> {
         }
     }
 
-    /// Moves to the next packet, or to the next block that is neither packet nor describes
-    /// anything: then [`PcapngReader::annex`] has it.
+    /// Moves to the next packet, or to the next block beside packets: then [`PcapngReader::annex`]
+    /// returns it.
     ///
     /// # Errors
     /// See [`PcapngReader::next_record`].
@@ -149,7 +148,7 @@ impl<R: Read> PcapngReader<R> {
         self.move_on()
     }
 
-    /// To the next block that is not among the early ones.
+    /// Moves to the next block that is not among the early ones.
     #[inline]
     fn move_on(&mut self) -> Result<Step, CaptureError> {
         while !self.finished {
@@ -250,8 +249,8 @@ impl<R: Read> PcapngReader<R> {
         self.packets
     }
 
-    /// Reads up to the first packet, so that the interfaces are known before it. Done by itself
-    /// otherwise.
+    /// Reads up to the first packet, so that the interfaces are known before it. Reading a packet
+    /// does the same.
     ///
     /// # Errors
     /// See [`PcapngReader::next_record`].
@@ -352,8 +351,8 @@ impl<R: Read> PcapngReader<R> {
         Ok(Block::Packet)
     }
 
-    /// A simple packet block belongs to the section's first interface, and only its snap length
-    /// says how much of the packet is there.
+    /// A simple packet block belongs to the section's first interface, and only the snap length of
+    /// that interface determines the captured length.
     fn simple_packet(&mut self, len: usize) -> Result<Block, &'static str> {
         if len < 16 {
             return Err("packet block too short");
@@ -387,9 +386,9 @@ impl<R: Read> PcapngReader<R> {
         }
         let (high, low) = (self.word(12), self.word(16));
         let timestamp = scale.of_packet(high, low, &mut self.odd_times);
-        // Its options have the codes of the block that replaced it.
+        // Its options have the codes of the enhanced packet block, which replaced it.
         let (flags, options) = self.packet_options(PACKET_HEADER + ((captured + 3) & !3), len - 4);
-        // 0xffff: not known.
+        // 0xffff: unknown.
         self.lost.packet_options += u64::from(!matches!(self.half(10), 0 | 0xffff));
         self.current = Current {
             interface,
@@ -410,7 +409,7 @@ impl<R: Read> PcapngReader<R> {
         link_order::to_native(source.link_type, packet);
     }
 
-    /// Learns the byte order of a section before its length is looked at.
+    /// Determines the byte order of a section before its length is read.
     fn byte_order(&mut self) -> Result<(), CaptureError> {
         self.swapped = false;
         let magic = self.word(8);
@@ -461,8 +460,8 @@ impl<R: Read> PcapngReader<R> {
             return Err("interface statistics too short");
         }
         let Ok((interface, scale)) = self.interface_of(self.word(8)) else {
-            // dumpcap and others write statistics for interfaces that they describe later or
-            // nowhere.
+            // dumpcap and other programs write statistics for interfaces that they describe later
+            // or never.
             self.lost.statistics += 1;
             return Ok(Block::Other);
         };
@@ -476,7 +475,7 @@ impl<R: Read> PcapngReader<R> {
         Ok(Block::Other)
     }
 
-    /// A block that is copied as a whole, if it may and can be.
+    /// Keeps a block that is copied as a whole, if that is permitted and possible.
     #[cold]
     fn other(&mut self, kind: u32, len: usize) -> Block {
         if annex::is_private(kind) {
@@ -495,7 +494,7 @@ impl<R: Read> PcapngReader<R> {
         Block::Annex
     }
 
-    /// The flags and the options of a packet, between two places of its block.
+    /// The flags and the options of a packet, between two offsets of its block.
     #[inline(never)]
     fn packet_options(&mut self, start: usize, end: usize) -> (u32, Place) {
         let bytes = self.window.bytes().get(start..end).unwrap_or_default();
@@ -511,7 +510,7 @@ impl<R: Read> PcapngReader<R> {
         (found.flags.unwrap_or(0), if found.len > 0 { place } else { Place::Nowhere })
     }
 
-    /// Index over all sections, and time scale, of interface `id` of this section.
+    /// Index over all sections, and time scale, of interface `id` of the current section.
     #[inline]
     fn interface_of(&self, id: u32) -> Result<(u32, Scale), &'static str> {
         let index = self.base.saturating_add(id as usize);
@@ -521,7 +520,7 @@ impl<R: Read> PcapngReader<R> {
         }
     }
 
-    /// The 32-bit word at a place in the current block. Callers have checked the length.
+    /// The 32-bit word at an offset in the current block. Callers have checked the length.
     #[inline]
     fn word(&self, at: usize) -> u32 {
         let bytes = self.window.bytes().get(at..).and_then(|rest| rest.first_chunk());

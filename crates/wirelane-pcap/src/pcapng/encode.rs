@@ -19,7 +19,7 @@ pub fn section_header(out: &mut Vec<u8>, section: &Section) {
     end_block(out, start);
 }
 
-/// Appends an interface description block. The k-th one of a section describes interface k.
+/// Appends an interface description block. The k-th block of a section describes interface k.
 pub fn interface(out: &mut Vec<u8>, source: &Source) {
     let start = begin_block(out, INTERFACE_DESCRIPTION);
     out.extend_from_slice(&source.link_type.to_ne_bytes());
@@ -80,15 +80,15 @@ pub fn packet(out: &mut Vec<u8>, record: &Record<'_>) {
     }
 }
 
-/// Appends an enhanced packet block with a comment, which programs show with the packet. It costs
-/// 12 bytes and the length of the comment.
+/// Appends an enhanced packet block with a comment, which programs show with the packet. The
+/// comment adds 12 bytes and its length.
 pub fn packet_with_comment(out: &mut Vec<u8>, record: &Record<'_>, comment: &str) {
     packet_with(out, record, comment, &[]);
 }
 
-/// Appends an enhanced packet block with options, which are in their coding and the byte order of
-/// this machine, as [`PcapngReader::options`](super::PcapngReader::options) gives them. Without any
-/// it is [`packet`].
+/// Appends an enhanced packet block with encoded options in the byte order of this machine, such as
+/// [`PcapngReader::options`](super::PcapngReader::options) returns. Without options it equals
+/// [`packet`].
 #[inline]
 pub fn packet_with_options(out: &mut Vec<u8>, record: &Record<'_>, options: &[u8]) {
     if options.is_empty() {
@@ -121,13 +121,13 @@ fn packet_with(out: &mut Vec<u8>, record: &Record<'_>, comment: &str, options: &
     end_block(out, start);
 }
 
-/// Most bytes that options add to a packet's block.
+/// The largest number of bytes that options add to a packet's block.
 pub(crate) fn options_len(options: &[u8]) -> u64 {
     if options.is_empty() { 0 } else { 12 + options.len().next_multiple_of(4) as u64 }
 }
 
 /// Writes an enhanced packet block, as [`packet`] or [`packet_with_comment`], to the start of
-/// `out`: its length, or `None` if it does not fit.
+/// `out`. Returns its length, or `None` if it does not fit.
 #[inline]
 #[must_use]
 pub fn packet_into(out: &mut [u8], record: &Record<'_>, comment: Option<&str>) -> Option<usize> {
@@ -217,8 +217,8 @@ pub fn statistics(out: &mut Vec<u8>, statistics: &Statistics) {
     end_block(out, start);
 }
 
-/// Given blocks written by this module of which only `len` bytes reached the disk: the bytes of
-/// whole blocks, and how many packets they hold.
+/// For blocks written by this module of which only `len` bytes reached the disk: the length of the
+/// whole blocks, and their number of packets.
 pub(crate) fn whole_blocks(bytes: &[u8], len: usize) -> (usize, u64) {
     let (mut at, mut packets) = (0, 0);
     while let Some([kind, size]) =
@@ -246,7 +246,7 @@ fn begin_block(out: &mut Vec<u8>, kind: u32) -> usize {
     start
 }
 
-/// Writes the length of the block that began at `start` into both of its places.
+/// Writes the length of the block that began at `start` into both of its length fields.
 fn end_block(out: &mut Vec<u8>, start: usize) {
     let len = ((out.len() - start + 4) as u32).to_ne_bytes();
     out.extend_from_slice(&len);
@@ -259,7 +259,7 @@ fn put_u32(out: &mut Vec<u8>, value: u32) {
     out.extend_from_slice(&value.to_ne_bytes());
 }
 
-/// A timestamp as the format wants it: the upper 32 bits first, in either byte order.
+/// A timestamp in the format's layout: the upper 32 bits first, in either byte order.
 fn timestamp(value: u64) -> [u8; 8] {
     let [a, b, c, d] = ((value >> 32) as u32).to_ne_bytes();
     let [e, f, g, h] = (value as u32).to_ne_bytes();

@@ -1,5 +1,4 @@
-//! Blocks in memory, as this machine writes them: what a run of whole blocks holds, without copying
-//! any.
+//! Decodes blocks in memory, in the byte order of this machine, without copying.
 
 use super::blocks::*;
 use super::counters;
@@ -31,7 +30,7 @@ pub fn blocks(bytes: &[u8]) -> Blocks<'_> {
     Blocks { bytes, at: 0 }
 }
 
-/// An iterator over blocks; see [`blocks`]. After an error it is at its end.
+/// An iterator over blocks; see [`blocks`]. After an error it ends.
 #[derive(Clone, Debug)]
 pub struct Blocks<'a> {
     bytes: &'a [u8],
@@ -65,7 +64,7 @@ pub enum Content<'a> {
     Other(u32),
 }
 
-/// A block that cannot be what this crate wrote.
+/// A block that this crate cannot have written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BadBlock {
     /// Where it starts, in bytes.

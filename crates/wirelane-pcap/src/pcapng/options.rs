@@ -4,8 +4,8 @@ use super::blocks::*;
 use crate::losses::Losses;
 use crate::record::Section;
 
-/// The options in `bytes`, which are in the byte order of this machine, as code and value. They end
-/// where one does not fit.
+/// The options in `bytes`, which are in the byte order of this machine, as code and value. Ends at
+/// the first option that does not fit.
 pub fn options(mut rest: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     std::iter::from_fn(move || {
         let (code, value, after) = first(rest, u16::from_ne_bytes)?;
@@ -56,8 +56,7 @@ impl Section {
         }
     }
 
-    /// In how many of the machine, the system and the program that captured another one differs
-    /// that names them.
+    /// The number of fields - machine, system and program - that `other` states differently.
     pub(super) fn differences(&self, other: &Self) -> u64 {
         let named = [
             (&self.hardware, &other.hardware),
@@ -67,7 +66,7 @@ impl Section {
         named.iter().filter(|(own, text)| !text.is_empty() && own != text).count() as u64
     }
 
-    /// Adds the options of another one that are not there already.
+    /// Adds the options of another section, without duplicates.
     fn add_options(&mut self, other: &Self) {
         for (code, value) in options(&other.options) {
             if !options(&self.options).any(|known| known == (code, value)) {
@@ -77,7 +76,7 @@ impl Section {
     }
 }
 
-/// How many of them are comments, and how many are not.
+/// The number of comments, and the number of other options.
 #[cold]
 pub(crate) fn count_options(bytes: &[u8]) -> (u64, u64) {
     let comments = options(bytes).filter(|(code, _)| *code == OPT_COMMENT).count() as u64;
@@ -91,11 +90,11 @@ pub(super) struct Survey {
     pub(super) len: usize,
     /// The flags of a packet.
     pub(super) flags: Option<u32>,
-    /// One of them says that it must not be copied.
+    /// One of them must not be copied.
     pub(super) has_private: bool,
 }
 
-/// Looks at all options of a packet once.
+/// Examines all options of a packet once.
 pub(super) fn survey(bytes: &[u8]) -> Survey {
     let mut survey = Survey::default();
     let mut rest = bytes;
@@ -104,7 +103,7 @@ pub(super) fn survey(bytes: &[u8]) -> Survey {
             EPB_FLAGS => survey.flags = value.first_chunk().map(|flags| u32::from_ne_bytes(*flags)),
             _ => survey.has_private |= is_private(code),
         }
-        // The padding of the last one may be missing.
+        // The padding of the last option may be missing.
         if bytes.len() - after.len() < survey.len + 4 + value.len().next_multiple_of(4) {
             break;
         }
@@ -114,12 +113,12 @@ pub(super) fn survey(bytes: &[u8]) -> Survey {
     survey
 }
 
-/// Which block options belong to: it decides which of them are numbers.
+/// The type of block that options belong to: it determines which options are numbers.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Of {
     Packet,
     Interface,
-    /// One that has no numbers in its options.
+    /// A block without numbers in its options.
     Text,
 }
 
@@ -157,7 +156,7 @@ pub(super) fn copy(
     }
 }
 
-/// Appends one option. A value that is too long for any is cut.
+/// Appends one option. A value that is too long for the format is truncated.
 pub(super) fn put_option(out: &mut Vec<u8>, code: u16, value: &[u8]) {
     let value = value.get(..usize::from(u16::MAX)).unwrap_or(value);
     out.extend_from_slice(&code.to_ne_bytes());
@@ -176,12 +175,12 @@ pub(super) fn first(bytes: &[u8], number: impl Fn([u8; 2]) -> u16) -> Option<(u1
     (code != OPT_END).then_some((code, value, after))
 }
 
-/// Custom options that say that they must not be copied into a changed file.
+/// Custom options whose code forbids copying them into a changed file.
 fn is_private(code: u16) -> bool {
     matches!(code, CUSTOM_PRIVATE_TEXT | CUSTOM_PRIVATE_BINARY)
 }
 
-/// Turns the numbers in a value into the other byte order. Hashes are strings of bytes.
+/// Converts the numbers in a value to the other byte order. Hashes are byte strings.
 fn turn(of: Of, code: u16, value: &mut [u8]) {
     let (skipped, widths): (usize, &[usize]) = match (of, code) {
         (_, CUSTOM_TEXT) => (0, &[4]),

@@ -1,14 +1,14 @@
-//! Times of packets: any resolution and offset, to nanoseconds since 1970.
+//! Converts timestamps of any resolution and offset to nanoseconds since 1970.
 
 use crate::record::OddTimes;
 
-/// How an interface counts time: from its units to nanoseconds since the epoch.
+/// The time unit and offset of an interface.
 #[derive(Clone, Copy)]
 pub(super) enum Scale {
     Nanoseconds,
     /// Units of 10⁻ⁿ s, n < 9, as their length in nanoseconds; then an offset in nanoseconds.
     Multiply(u64, i128),
-    /// Units of 10⁻ⁿ s, n > 9, as how many make a nanosecond.
+    /// Units of 10⁻ⁿ s, n > 9, as the number of units per nanosecond.
     Divide(u128, i128),
     /// Units of 2⁻ⁿ s.
     Shift(u32, i128),
@@ -22,13 +22,14 @@ impl Scale {
         match (resolution & 0x80 != 0, u32::from(resolution & 0x7f)) {
             (false, 9) if offset == 0 => Self::Nanoseconds,
             (false, exponent @ 0..=9) => Self::Multiply(10u64.pow(9 - exponent), offset),
-            // Finer than 10⁻²⁹ s, a 64-bit count is less than a nanosecond: 10²⁰ gives that too.
+            // With units below 10⁻²⁹ s, a 64-bit count is less than a nanosecond: 10²⁰ gives the
+            // same result.
             (false, exponent) => Self::Divide(10u128.pow((exponent - 9).min(20)), offset),
             (true, exponent) => Self::Shift(exponent, offset),
         }
     }
 
-    /// The time of a packet, or the nearest that there is; then `odd` counts it.
+    /// The time of a packet, or the nearest representable time; then `odd` counts it.
     #[inline]
     pub(super) fn of_packet(self, high: u32, low: u32, odd: &mut OddTimes) -> u64 {
         if let Self::Nanoseconds = self {
@@ -42,7 +43,7 @@ impl Scale {
         in_range(time)
     }
 
-    /// Nanoseconds since 1970, rounded down, and whether there was nothing to round.
+    /// Nanoseconds since 1970, rounded down, and whether the value is exact.
     pub(super) fn nanoseconds(self, high: u32, low: u32) -> (i128, bool) {
         let units = u64::from(high) << 32 | u64::from(low);
         let (nanoseconds, is_exact, offset) = match self {
@@ -65,7 +66,7 @@ impl Scale {
     }
 }
 
-/// The nearest time that a [`Record`](crate::Record) can have.
+/// The nearest time that a [`Record`](crate::Record) can hold.
 pub(super) fn in_range(time: i128) -> u64 {
     time.clamp(0, i128::from(u64::MAX)) as u64
 }

@@ -1,4 +1,4 @@
-//! The blocks that describe: sections, interfaces and counters, in either byte order.
+//! Descriptive blocks: sections, interfaces and counters, in either byte order.
 
 use super::blocks::*;
 use super::counters;
@@ -44,7 +44,7 @@ impl<'a> View<'a> {
         Ok(section)
     }
 
-    /// An interface and how it counts time. Its other options are kept while `room` bytes hold
+    /// Parses an interface and its time scale. Keeps its other options while `room` bytes hold
     /// them.
     pub(super) fn interface(
         self,
@@ -95,7 +95,7 @@ impl<'a> View<'a> {
             let Some(bytes @ &[a, b, c, d, e, f, g, h]) = value.first_chunk::<8>() else {
                 continue;
             };
-            // Better none than another one.
+            // No time is better than a wrong one.
             let time = || {
                 scale.nanoseconds(self.u32([a, b, c, d]), self.u32([e, f, g, h])).0.try_into().ok()
             };
@@ -172,6 +172,6 @@ fn expression(value: &[u8]) -> Option<&[u8]> {
 }
 
 fn text(bytes: &[u8]) -> String {
-    // Some writers count a terminating zero.
+    // Some writers include a terminating zero.
     String::from_utf8_lossy(bytes).trim_end_matches('\0').to_owned()
 }

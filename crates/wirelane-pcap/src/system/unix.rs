@@ -1,4 +1,4 @@
-//! Unix. Some calls are of Linux alone.
+//! Unix. Some calls exist only on Linux.
 
 use std::fs::{File, FileType, Metadata, OpenOptions};
 use std::io;
@@ -27,7 +27,7 @@ pub(crate) fn is_fifo(kind: FileType) -> bool {
     kind.is_fifo()
 }
 
-/// Whether what is written to it has a reader.
+/// Whether a file of this kind has a reader.
 pub(crate) fn is_read(kind: FileType) -> bool {
     kind.is_fifo() || kind.is_socket()
 }
@@ -39,7 +39,7 @@ pub(crate) fn identity(metadata: &Metadata) -> Option<(u64, u64)> {
     holds.then(|| (metadata.dev(), metadata.ino()))
 }
 
-/// Permissions of a file that is created.
+/// Sets the permissions of a new file.
 pub(crate) fn set_mode(options: &mut OpenOptions, mode: u32) {
     options.mode(mode);
 }
@@ -54,18 +54,19 @@ pub(crate) fn has_no_reader(error: &io::Error) -> bool {
     error.raw_os_error() == Some(Errno::NXIO.raw_os_error())
 }
 
-/// Gives a file to a group, if any, and these permissions.
+/// Sets the group of a file, if any, and its permissions.
 pub(crate) fn set_access(file: impl AsFd, group: Option<u32>, mode: u32) -> io::Result<()> {
     // In this order: chown(2) may clear permissions, and the old group must not get the permissions
     // of the new one.
     if let Some(group) = group {
         fchown(&file, None, Some(Gid::from_raw(group)))?;
     }
-    // The mode of open(2) is reduced by the umask.
+    // The umask reduces the mode of open(2).
     Ok(fchmod(&file, Mode::from_raw_mode(mode as rustix::fs::RawMode))?)
 }
 
-/// Renames a file, but replaces none: NFS and some others do so only by a second link.
+/// Renames a file without replacing another one: NFS and some other file systems support that only
+/// by a second link.
 pub(crate) fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
     match rename_without_replacing(from, to) {
         Err(Errno::INVAL | Errno::NOSYS) => link(from, to).and_then(|()| unlink(from))?,
@@ -106,8 +107,8 @@ fn wait(file: &File, event: PollFlags, longest: Duration) -> Option<bool> {
     }
 }
 
-/// How many bytes a pipe takes in one piece, if it is empty and has no other writer; `None` if it
-/// is not empty, or no pipe.
+/// The number of bytes that a pipe accepts at once, if it is empty and has no other writer; `None`
+/// if it is not empty, or no pipe.
 #[cfg(target_os = "linux")]
 pub(crate) fn empty_pipe(file: &File) -> Option<usize> {
     let size = rustix::pipe::fcntl_getpipe_size(file).ok()?;
@@ -119,7 +120,7 @@ pub(crate) fn empty_pipe(_file: &File) -> Option<usize> {
     None
 }
 
-/// Symbolic names of the errors that opening, reading and writing files meet.
+/// Symbolic names of the errors of opening, reading and writing files.
 pub(crate) fn symbol(number: i32) -> Option<&'static str> {
     let known = [
         (Errno::ACCESS, "EACCES"),
