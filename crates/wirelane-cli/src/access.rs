@@ -1,4 +1,4 @@
-//! Who may read the files that a command writes, as arguments say it.
+//! Options for the permissions of the files that a command writes.
 
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -23,7 +23,7 @@ pub(crate) struct AccessArgs {
 }
 
 impl AccessArgs {
-    /// What they say.
+    /// Looks up the group and returns the permissions.
     ///
     /// # Errors
     /// There is no such group.
@@ -32,16 +32,16 @@ impl AccessArgs {
         Ok(Access { mode: self.mode, group })
     }
 
-    /// The options, and whether each is given: they mean nothing where nothing is written.
+    /// Each option, and whether it is given, for callers that refuse it without an output file.
     pub(crate) fn given(&self) -> impl Iterator<Item = (&'static str, bool)> {
         [("--group", self.group.is_some()), ("--mode", self.mode.is_some())].into_iter()
     }
 }
 
-/// Makes a file anew, which only its user may read unless `access` says otherwise.
+/// Creates or truncates a file. Only the user can read a new file unless `access` says otherwise.
 ///
 /// # Errors
-/// It cannot be made.
+/// The file cannot be created.
 pub(crate) fn create(path: &Path, access: Access) -> Result<File> {
     let failed = |error| Error::io(path.display().to_string(), "create", error);
     let mut options = OpenOptions::new();

@@ -88,7 +88,7 @@ pub(crate) struct CommentArgs {
 }
 
 impl CommentArgs {
-    /// Adds the comments to those of a file.
+    /// Adds the comments to `section`.
     pub(crate) fn add_to(&self, section: &mut Section) {
         self.comment.iter().for_each(|text| section.add_comment(text));
     }
@@ -145,7 +145,7 @@ pub(crate) fn address_space(option: &'static str, bytes: Option<u64>) -> Result<
     size.map_err(|_| Error::usage(option, "more than this machine can address"))
 }
 
-/// What `--compress` asks for: `zstd`, `gzip:6`, `zstd:3,threads=2`, `none`.
+/// The value of `--compress`: `zstd`, `gzip:6`, `zstd:3,threads=2`, `none`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Compress(Option<CompressionOptions>);
 
@@ -161,7 +161,7 @@ pub(crate) fn compress(text: &str) -> Result<Compress, String> {
     CompressionOptions::parse(text).map(Compress)
 }
 
-/// How `path` is written, with what `--compress` asks for instead of what the suffix does.
+/// Options for writing `path`, compressed as `compress` says, or else as the suffix says.
 ///
 /// # Errors
 /// They contradict each other.

@@ -1,4 +1,5 @@
-//! Options that tcpdump and dumpcap have: where the port and the filter may stand, too.
+//! Options of tcpdump and dumpcap, and the places of the port and the filter in their command
+//! lines.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -89,10 +90,10 @@ impl HabitArgs {
         self.linktype.is_some()
     }
 
-    /// Whether -y allows these ports.
+    /// Checks the link types of the ports against -y.
     ///
     /// # Errors
-    /// It does not.
+    /// A port has another link type.
     pub(crate) fn check(&self, ports: &[Port]) -> Result<()> {
         let Some(asked) = self.linktype else { return Ok(()) };
         let mut ports = ports.iter().map(Port::info);
@@ -123,7 +124,7 @@ impl InterfaceArgs {
     }
 }
 
-/// Prints what -D lists: a line per interface, as tcpdump does.
+/// Prints the list of -D: a line per interface, as in tcpdump.
 ///
 /// # Errors
 /// The system does not list them, or standard output takes nothing.
@@ -131,7 +132,7 @@ pub(crate) fn list() -> Result<()> {
     let mut text = String::new();
     let mut number = 0;
     for (_, name) in names() {
-        // It may have gone by now.
+        // The interface may have been removed.
         let Ok(flags) = iface::flags(&name) else { continue };
         number += 1;
         let states = [
@@ -153,7 +154,7 @@ fn names() -> Vec<(u32, String)> {
     iface::list().unwrap_or_default()
 }
 
-/// What -i means: the interface of this number, unless one is called like that.
+/// The interface with this number, unless the number is an interface's name.
 fn numbered(text: &OsString) -> OsString {
     let number = text.to_str().and_then(|text| text.parse::<usize>().ok());
     let Some(place) = number.and_then(|number| number.checked_sub(1)) else { return text.clone() };
@@ -179,7 +180,7 @@ fn contents(path: &Path) -> Result<String> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct LinkType(u16);
 
-/// Those that ports have, by their names in libpcap.
+/// The link types of ports, by their names in libpcap.
 const LINK_TYPES: [(u16, &str); 7] = [
     (1, "EN10MB"),
     (0, "NULL"),

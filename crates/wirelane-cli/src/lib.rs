@@ -1,5 +1,5 @@
-//! The `wirelane` command: parse, dispatch, and say on one line what went wrong. Public is what its
-//! companion `wirelane-bench` says and reads as the command does.
+//! The `wirelane` command: parses the arguments, runs a subcommand, and prints its error on one
+//! line. The public items serve the companion program `wirelane-bench`.
 
 mod access;
 pub mod args;
@@ -79,7 +79,7 @@ enum Command {
     Verify(commands::verify::VerifyArgs),
 }
 
-/// The whole program, after which its process ends.
+/// Runs the whole command. The process ends after it.
 pub fn main() -> ExitCode {
     prepare();
     let cli = match parse() {
@@ -124,8 +124,8 @@ pub fn main() -> ExitCode {
     outcome.map_or_else(|error| report(&error), |()| ExitCode::SUCCESS)
 }
 
-/// A companion program as a whole, after which its process ends: like the command, it reports
-/// an error, also of its arguments, in one line.
+/// Runs a whole companion program. Like the command, it prints an error, also in its arguments, on
+/// one line.
 pub fn companion<C: Parser>(run: impl FnOnce(C) -> wirelane::Result<()>) -> ExitCode {
     prepare();
     match C::try_parse() {
@@ -136,12 +136,12 @@ pub fn companion<C: Parser>(run: impl FnOnce(C) -> wirelane::Result<()>) -> Exit
 
 fn prepare() {
     wirelane_os::memory::spare_address_space();
-    // What cannot be written is an error to tell, not the end of the process.
+    // A file size limit must be an error to report. SIGXFSZ would end the process.
     halt::survive_file_limits();
 }
 
-/// The arguments. Of a command that is named first, only its own options are described to the
-/// parser; for help and for what is misspelt, those of all.
+/// Parses the arguments. If the first word names a subcommand, only its options are built. Help and
+/// misspelt words need the options of all subcommands.
 fn parse() -> Result<Cli, clap::Error> {
     let mut command = Cli::command();
     let first = std::env::args_os().nth(1).unwrap_or_default();
@@ -152,12 +152,12 @@ fn parse() -> Result<Cli, clap::Error> {
     Cli::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut Cli::command()))
 }
 
-/// Help and version as they are; what is wrong with the arguments on one line, as every error, with
-/// an option and what to write in its place.
+/// Prints help and version unchanged. Prints errors in the arguments on one line, like all errors,
+/// with an option to use instead.
 fn refuse(error: &clap::Error, instead: Option<(&str, &'static str)>) -> ExitCode {
     use clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand as NoCommand;
     if !error.use_stderr() || error.kind() == NoCommand {
-        // Nobody may be there to read it.
+        // The reader may be gone.
         let _ = error.print();
         return ExitCode::from(if error.use_stderr() { 2 } else { 0 });
     }
@@ -169,7 +169,7 @@ fn refuse(error: &clap::Error, instead: Option<(&str, &'static str)>) -> ExitCod
     let cause = paragraphs.next().unwrap_or_default();
     let cause = cause.strip_prefix("error: ").unwrap_or(&cause).to_owned();
     let tip = paragraphs.find_map(|text| text.strip_prefix("tip: ").map(str::to_owned));
-    // What the parser of a value says holds the next step already.
+    // The text of a value parser already contains the next step.
     let cause = cause.replace("': write ", "'; write ");
     let error = match tip {
         _ if let Some((option, help)) = instead => {
@@ -181,10 +181,10 @@ fn refuse(error: &clap::Error, instead: Option<(&str, &'static str)>) -> ExitCod
     report(&error)
 }
 
-/// What to write in place of an option that other programs have.
+/// The replacement for an option of another program.
 fn instead(error: &clap::Error) -> Option<(&str, &'static str)> {
     use clap::error::{ContextKind, ContextValue, ErrorKind};
-    // `capture` or an option before it: no other command has the habits of tcpdump.
+    // `capture`, or an option before it: only `capture` has tcpdump's options.
     let is_capture = std::env::args_os().skip(1).any(|word| word == "capture");
     let unknown = match error.get(ContextKind::InvalidArg) {
         Some(ContextValue::String(option)) => option.as_str(),
@@ -196,7 +196,7 @@ fn instead(error: &clap::Error) -> Option<(&str, &'static str)> {
     Some((unknown, help))
 }
 
-/// Prints the error; a reader that went away is no failure.
+/// Prints the error. A closed reader of the output is no failure.
 fn report(error: &Error) -> ExitCode {
     if error.kind() == ErrorKind::BrokenPipe {
         return ExitCode::SUCCESS;

@@ -31,9 +31,9 @@ impl NetnsArgs {
         self.netns.is_some()
     }
 
-    /// Runs `open` in the namespace that the user named, if there is one, on a separate thread.
-    /// Everything else stays outside: output files, and this thread. What is opened inside can be
-    /// used from anywhere.
+    /// Runs `open` on a separate thread in the namespace that the user named, if any. Everything
+    /// else, such as output files, stays outside. The objects that `open` returns can be used from
+    /// any thread.
     ///
     /// # Errors
     /// There is no such namespace, the process may not enter it, or `open` fails.
@@ -101,7 +101,7 @@ fn named(text: &OsStr) -> Result<OwnedFd> {
         Ok(file) => return Ok(file),
         Err(error) => error,
     };
-    // ENOENT (2), or EINVAL (22) for what can be no name.
+    // ENOENT (2), or EINVAL (22) for an impossible name.
     if !matches!(error.errno(), Some(2 | 22)) {
         return Err(Error::os(object(text), error));
     }

@@ -1,9 +1,9 @@
-//! Giving privileges away once everything is open.
+//! Drops privileges once everything is open.
 //!
-//! A capture needs `CAP_NET_RAW` to open its sockets and nothing afterwards: masks, statistics,
-//! rotation and the end of promiscuous mode work without. So the command drops everything before
-//! the first packet is taken, and creates its files afterwards: if a later file of a rotation
-//! could not be created, neither could the first, and the user knows at once.
+//! A capture needs `CAP_NET_RAW` only to open its sockets: masks, statistics, rotation and the end
+//! of promiscuous mode work without it. So the command drops all privileges before it takes the
+//! first packet, and creates its files later. If a later file of a rotation could not be created,
+//! the first one fails as well, and the user knows at once.
 //!
 //! One operation needs privileges later: a new filter on `xdp:` loads a program.
 
@@ -24,7 +24,7 @@ pub(crate) struct User {
     pub(crate) gid: u32,
 }
 
-/// The user who called sudo, if one did.
+/// The user that called sudo, if any.
 pub(crate) fn sudo_user() -> Option<User> {
     let id = |key| env::var(key).ok()?.parse().ok();
     let user = User { uid: id("SUDO_UID")?, gid: id("SUDO_GID")? };
@@ -72,10 +72,10 @@ pub(crate) fn find_group(text: &str) -> Result<u32> {
     })
 }
 
-/// Becomes a member of `group`, which files are to be readable by.
+/// Joins `group`, which will own the files.
 ///
 /// # Errors
-/// Only root can.
+/// Only root may join a group.
 pub(crate) fn join(group: u32) -> Result<()> {
     privilege::join_group(group).map_err(|error| {
         Error::os(format!("group {group}"), error)
@@ -83,9 +83,9 @@ pub(crate) fn join(group: u32) -> Result<()> {
     })
 }
 
-/// What it takes to change the maps of an XDP program that is there. Before "bpf: refine
-/// kernel.unprivileged_bpf_disabled behaviour" (Linux 5.19) that sysctl, which Debian sets, refuses
-/// every call of bpf(2), also with a descriptor.
+/// The capabilities that changing the maps of a loaded XDP program needs. Before "bpf: refine
+/// kernel.unprivileged_bpf_disabled behaviour" (Linux 5.19), that sysctl, which Debian sets,
+/// refuses every call of bpf(2), even with a descriptor.
 pub(crate) fn for_maps() -> Set {
     let is_set = || {
         let text = fs::read_to_string("/proc/sys/kernel/unprivileged_bpf_disabled");
@@ -97,14 +97,14 @@ pub(crate) fn for_maps() -> Set {
     }
 }
 
-/// Becomes `user`, if one is given, and in that case a member of `group`; gives every capability
-/// away but `keep`, for this thread and those it starts later. There is no way back.
+/// Becomes `user`, if given, and a member of `group`. Drops every capability but `keep`, for this
+/// thread and the threads that it starts later. This cannot be undone.
 ///
 /// # Errors
 /// The user cannot be changed, or the kernel refuses.
 pub(crate) fn drop_all(user: Option<User>, group: Option<u32>, keep: Set) -> Result<()> {
     let refused = |error| Error::os("privileges", error).help("add --keep-privileges to keep them");
-    // Another user may no longer do it.
+    // Another user may not drop the bounding set.
     privilege::drop_bounding(keep).map_err(refused)?;
     if let Some(User { uid, gid }) = user {
         let keeps = !keep.is_empty();
@@ -119,13 +119,13 @@ pub(crate) fn drop_all(user: Option<User>, group: Option<u32>, keep: Set) -> Res
 /// The process at the other end of a local socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Peer {
-    /// Process id; 0 if it has none here.
+    /// Process id; 0 if it has none in this PID namespace.
     pub(crate) pid: u32,
     /// Effective user id.
     pub(crate) uid: u32,
 }
 
-/// Who connected, or began to listen, at the other end of `socket`.
+/// The credentials of the process that connected or listens at the other end of `socket`.
 ///
 /// # Errors
 /// It is no local socket.
@@ -140,7 +140,7 @@ pub(crate) fn uid() -> u32 {
     rustix::process::geteuid().as_raw()
 }
 
-/// Whether there is anything to give away.
+/// Whether there are privileges to drop.
 pub(crate) fn is_privileged() -> bool {
     privilege::permitted().is_ok_and(|set| !set.is_empty())
 }

@@ -1,4 +1,4 @@
-//! What a capture file says of who made it, and how.
+//! Metadata of a capture file: the program, machine and command line that made it.
 
 use std::fmt::Write as _;
 
@@ -9,17 +9,17 @@ use wirelane_os::machine;
 use crate::args::CommentArgs;
 use crate::output::printable;
 
-/// What a capture is told to take.
+/// The selection of a capture.
 pub(crate) struct Provenance<'a> {
     pub(crate) filter: Option<&'a str>,
     pub(crate) mask: &'a QueueMask,
-    /// Packets come from here and now, and not from a file.
+    /// Whether packets are captured live; false for packets of a file.
     pub(crate) is_live: bool,
 }
 
 impl Provenance<'_> {
-    /// Adds to the options of a file what it says of itself, as dumpcap does: hardware, operating
-    /// system, and comments with what was running. A pcap file has no place for that.
+    /// Adds metadata to the options of a file, as dumpcap does: hardware, operating system, and
+    /// comments with the command line. A pcap file cannot hold them.
     pub(crate) fn add_to(&self, options: &mut WriterOptions, comments: &CommentArgs) {
         comments.add_to(&mut options.section);
         if options.format == FileFormat::Pcapng {
@@ -27,7 +27,7 @@ impl Provenance<'_> {
         }
     }
 
-    /// Adds it to what the files of a store say of themselves.
+    /// Adds the metadata to the section of a store's files.
     pub(crate) fn describe(&self, section: &mut Section) {
         if !self.is_live {
             return;
@@ -63,7 +63,7 @@ impl Provenance<'_> {
     }
 }
 
-/// A word of a command line as one writes it for a shell.
+/// A word of a command line, quoted for a shell.
 fn quoted(word: &str) -> String {
     let is_plain = |c: char| c.is_alphanumeric() || "-_./:@=,+%?".contains(c);
     if !word.is_empty() && word.chars().all(is_plain) {

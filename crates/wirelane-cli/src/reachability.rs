@@ -1,7 +1,7 @@
 //! Which packets that keep a host reachable a filter would take from it.
 //!
-//! What a filter of an AF_XDP socket accepts never reaches the host's own stack. So the filter is
-//! run over packets as the host receives them from its neighbours, one class after the other.
+//! Packets that a filter of an AF_XDP socket accepts never reach the host's stack. So this module
+//! runs the filter over packets that the host receives from its neighbours, class by class.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -19,7 +19,7 @@ pub(crate) struct Host {
     pub(crate) mac: [u8; 6],
     /// IP addresses, of either version.
     pub(crate) addresses: Vec<IpAddr>,
-    /// Running sessions of SSH to be looked at, too.
+    /// Running SSH sessions to check, too.
     pub(crate) sessions: Vec<Connection>,
 }
 
@@ -46,7 +46,7 @@ impl Host {
     }
 }
 
-/// Packets that a host needs, by what it needs them for.
+/// Packets that a host needs, by their purpose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum HostTraffic {
@@ -54,7 +54,7 @@ pub(crate) enum HostTraffic {
     SshServer,
     /// Answers to SSH clients on the host.
     SshClient,
-    /// Those that [`Host::sessions`] names.
+    /// Sessions in [`Host::sessions`].
     SshSession,
     /// Answers of name servers.
     Dns,
@@ -64,7 +64,7 @@ pub(crate) enum HostTraffic {
     NeighbourDiscovery,
     /// Answers of servers that lease addresses, DHCP and DHCPv6.
     Dhcp,
-    /// Somebody pings the host, or answers its ping.
+    /// Pings of the host, and answers to its pings.
     IcmpEcho,
 }
 
@@ -89,16 +89,16 @@ impl HostTraffic {
     }
 }
 
-/// What a filter does to the packets of a class.
+/// The effect of a filter on the packets of a class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Taken {
-    /// Which packets.
+    /// The class.
     pub(crate) class: HostTraffic,
-    /// How many the filter was run over.
+    /// How many packets the filter was run over.
     pub(crate) packets: usize,
     /// How many of them it accepts, and takes from the host.
     pub(crate) matching: usize,
-    /// How many of those are management, which stays with the host if nothing else is said.
+    /// How many of the accepted packets are management, which stays with the host by default.
     pub(crate) management: usize,
 }
 
@@ -116,8 +116,7 @@ impl Taken {
 /// may still match what that one sends.
 ///
 /// # Errors
-/// The program is not for Ethernet, or asks for something that only the kernel's socket filter
-/// knows.
+/// The program is not for Ethernet, or uses a value that only the kernel's socket filter has.
 pub(crate) fn explain(program: Option<&Program>, host: &Host) -> Result<Vec<Taken>> {
     const ETHERNET: u16 = 1;
     if let Some(program) = program.filter(|program| program.link_type() != ETHERNET) {
@@ -153,7 +152,7 @@ const TCP: u8 = 6;
 const UDP: u8 = 17;
 const ICMP: u8 = 1;
 const ICMP6: u8 = 58;
-/// A port that nobody has reserved.
+/// An unreserved port.
 const PORT: u16 = 40_000;
 const SYN: u8 = 0x02;
 const SYN_ACK: u8 = 0x12;
@@ -162,7 +161,7 @@ const NEIGHBOUR_MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
 const BROADCAST_MAC: [u8; 6] = [0xff; 6];
 const SHORTEST: usize = 60;
 
-/// What the host receives of a class, and whether it is management.
+/// Packets of a class that the host receives, and whether each is management.
 fn packets(class: HostTraffic, host: &Host) -> Vec<(Vec<u8>, bool)> {
     if class == HostTraffic::SshSession {
         let mut packets = Vec::new();

@@ -6,13 +6,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use wirelane::{Error, Result, halt};
 
-/// ^C, SIGTERM and SIGHUP end what loses nothing by it; a second one ends it at once. Who starts it
-/// with `nohup` wants it to go on after SIGHUP.
+/// ^C, SIGTERM and SIGHUP end a command without loss. A second signal ends it at once. Under
+/// nohup(1), SIGHUP is ignored.
 #[derive(Debug)]
 pub struct Signals(Arc<AtomicBool>);
 
 impl Signals {
-    /// From now on they are taken.
+    /// Handles the signals from now on.
     ///
     /// # Errors
     /// The system refuses.

@@ -6,19 +6,19 @@ use std::path::Path;
 use wirelane::port::{Backend, Offloads, Spec};
 use wirelane::{Error, Result};
 
-/// What the words of a command line name.
+/// The sources and the filter that the words of a command line name.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Sources {
-    /// Where packets come from, in this order.
+    /// The sources of packets, in this order.
     pub(crate) sources: Vec<Source>,
     /// The filter, if there is one.
     pub(crate) filter: Option<String>,
 }
 
-/// A word that says where packets come from.
+/// A word that names a source of packets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Source {
-    /// A port, as it was written.
+    /// A port, unparsed.
     Port(OsString),
     /// A capture file; `-` is standard input.
     File(OsString),
@@ -28,7 +28,7 @@ impl Source {
     /// The port to open.
     ///
     /// # Errors
-    /// It is written wrong.
+    /// It is malformed.
     pub(crate) fn spec(&self) -> Result<Spec> {
         match self {
             Self::Port(text) => Spec::try_from(text.as_os_str()),
@@ -48,20 +48,20 @@ pub(crate) fn file(path: &Path) -> Spec {
     }
 }
 
-/// What words may name.
+/// Names that words are compared with.
 pub(crate) struct Known<'a> {
     /// Whether there is an interface of this name.
     pub(crate) exists: &'a dyn Fn(&str) -> bool,
-    /// All of them, to find the one that was meant.
+    /// All interfaces, for suggestions.
     pub(crate) interfaces: &'a dyn Fn() -> Vec<String>,
     /// Whether there is a file of this name, for a command that reads files named like ports.
     pub(crate) is_file: &'a dyn Fn(&OsStr) -> bool,
 }
 
 impl Sources {
-    /// Words that name a source come first; what follows the last of them is a filter. A port is a
-    /// spec with a backend, `any`, or the name of an interface that exists. A word of the filter
-    /// language is never a source.
+    /// Words that name a source are first, and the words after the last source are the filter. A
+    /// port is a spec with a backend, `any`, or the name of an existing interface. A word of the
+    /// filter language is never a source.
     ///
     /// `needs_port` is false where a port is named elsewhere: then all words may be a filter.
     ///
@@ -82,7 +82,7 @@ impl Sources {
                 Kind::Port => Source::Port(word.clone()),
                 Kind::File => Source::File(word.clone()),
                 Kind::Filter => break,
-                // Whether it can be opened, the port will say.
+                // Opening the port will show whether it exists.
                 Kind::Name if is_first && similar(word, known).is_none() => {
                     Source::Port(word.clone())
                 }
@@ -114,20 +114,20 @@ pub(crate) fn join(words: &[OsString]) -> Result<Option<String>> {
     Ok((!filter.is_empty()).then_some(filter))
 }
 
-/// What a word can be.
+/// The kinds of words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Port,
     File,
     Filter,
-    /// A name of which nobody knows what it is.
+    /// An unknown name.
     Name,
 }
 
 fn kind(word: &OsStr, known: &Known<'_>) -> Kind {
     let is_file = (known.is_file)(word);
     let Some(text) = word.to_str() else {
-        // Only paths of files are not UTF-8, and the port says what is wrong with others.
+        // Only paths of files may be other than UTF-8. Parsing the port reports other words.
         return if is_file { Kind::File } else { Kind::Port };
     };
     if let Some((backend, _)) = text.split_once(':')
@@ -135,7 +135,7 @@ fn kind(word: &OsStr, known: &Known<'_>) -> Kind {
     {
         return Kind::Port;
     }
-    // Words of filters are no paths; `./tcp` is a file.
+    // Words of filters win over paths; `./tcp` is a file.
     if begins_filter(text) && !(is_file && text.contains(['/', '.'])) {
         return if is_file && text == "-" { Kind::File } else { Kind::Filter };
     }
@@ -362,7 +362,7 @@ mod tests {
             (&["eth0", "tcp"], 1, Some("tcp")),
             (&["packet:tcp", "tcp"], 1, Some("tcp")),
             (&["file:tcp", "sim:4?rate=1Mpps", "vlan"], 2, Some("vlan")),
-            // Opening it says what is wrong.
+            // Opening the port reports the error.
             (&["packet:eth0@x"], 1, None),
             (&["nosuch"], 1, None),
             (&["pakcet:eth0"], 1, None),

@@ -1,4 +1,4 @@
-//! The SSH connections by which the user of this process came: who loses one is out.
+//! The SSH connections of this process's user: losing one locks the user out.
 
 use std::net::SocketAddr;
 use std::os::unix::fs::MetadataExt as _;
@@ -20,21 +20,21 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    /// What sshd(8) writes into `SSH_CONNECTION`: address and port of the client, then of the
-    /// server. `None` if it is something else.
+    /// Parses `SSH_CONNECTION` as sshd(8) writes it: address and port of the client, then of the
+    /// server. `None` for other text.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let mut words = text.split_ascii_whitespace();
         let mut end = || {
-            // A link-local address comes with its interface.
+            // A link-local address has its interface as a suffix.
             let address = words.next()?.split('%').next()?.parse().ok()?;
             Some(SocketAddr::new(address, words.next()?.parse().ok()?))
         };
         Some(Self { client: end()?, server: end()? })
     }
 
-    /// Whether its packets may arrive at `interface`. They do not if the address of the server is
-    /// one of another interface, and none is stacked on this one (a bridge, a bond, a VLAN), of
-    /// which the address could be.
+    /// Whether its packets may arrive at `interface`. They cannot if another interface has the
+    /// server's address and no interface with that address could be stacked on this one (a bridge,
+    /// a bond, a VLAN).
     pub(crate) fn may_arrive_at(&self, interface: &str) -> bool {
         let owners = self.owners();
         if owners.is_empty() || owners.iter().any(|owner| owner == interface) {
@@ -62,14 +62,14 @@ impl fmt::Display for Connection {
     }
 }
 
-/// The connections that this process and those that it was started by name in their environments:
-/// sudo clears that of what it starts. What somebody brought along from another network namespace,
-/// such as a shell outside of a lab, does not come in here.
+/// The connections in the environments of this process and its ancestors: sudo clears the
+/// environment of its child. Connections of another network namespace, such as the namespace of a
+/// shell outside a lab, are left out.
 pub(crate) fn connections() -> Vec<Connection> {
     let said = |pid| Some((pid, environment(pid, "SSH_CONNECTION")?));
     let mut found: Vec<(u32, String)> = Vec::new();
     for (pid, text) in ancestry().filter_map(said) {
-        // The same one is that of the eldest who has it.
+        // Keep the eldest process of each connection.
         found.retain(|(_, known)| *known != text);
         found.push((pid, text));
     }
@@ -100,8 +100,7 @@ pub(crate) fn refuse_to_send(spec: &Spec, meant: bool) -> Result<()> {
     })
 }
 
-/// A variable of the environment that process `pid` was started with; `None` as well if it may not
-/// be read.
+/// A variable in the initial environment of process `pid`; `None` also if it may not be read.
 fn environment(pid: u32, name: &str) -> Option<String> {
     let environment = fs::read(format!("/proc/{pid}/environ")).ok()?;
     let value = |entry: &[u8]| {
@@ -135,7 +134,7 @@ mod tests {
         let mut child =
             Command::new("sleep").arg("600").env("WIRELANE_TEST", "a=b").spawn().unwrap();
         let pid = child.id();
-        // Until it is another program it has a copy of our environment.
+        // Until the child executes its program, it has a copy of this environment.
         for _ in 0..6000 {
             if environment(pid, "WIRELANE_TEST").is_some() {
                 break;
@@ -170,7 +169,7 @@ mod tests {
             server: SocketAddr::new(server.parse().unwrap(), 22),
         };
         assert!(connection("127.0.0.1").may_arrive_at("lo"));
-        // Nobody here has it: it may be translated on its way.
+        // No interface has this address: it may be translated on the way.
         assert!(connection("192.0.2.77").may_arrive_at("lo"));
     }
 }

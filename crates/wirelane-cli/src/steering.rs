@@ -1,5 +1,4 @@
-//! Which packets a command takes away from the host, what it says of that beforehand, and what it
-//! refuses to take.
+//! The packets that a command takes from the host: what to announce, and what to refuse.
 //!
 //! The command runs the filter over packets that keep the host reachable (`reachability`), and over
 //! the SSH connections that the environments of the command and its ancestors name (`ssh`).
@@ -35,28 +34,27 @@ pub(crate) struct SteeringArgs {
     keep_management: bool,
 }
 
-/// What a command does with the packets that it receives.
+/// The use of the packets that a command receives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
-    /// It only looks at them: copies are as good.
+    /// The command only looks at packets: copies suffice.
     Look,
-    /// It consumes them, or sends them back where they came from.
+    /// The command consumes packets, or sends them back through their port.
     Consume,
-    /// They are on their way through the machine to others, whose ARP and SSH are no business of
-    /// this host.
+    /// The packets pass through the machine to other hosts, whose ARP and SSH are not this host's.
     PassOn,
 }
 
 impl SteeringArgs {
-    /// The filter, as it was written.
+    /// The unparsed filter.
     pub(crate) fn filter(&self) -> Option<&str> {
         self.filter.as_deref()
     }
 
-    /// As these, with a filter that was written elsewhere.
+    /// Adds a filter that the command line has in another place.
     ///
     /// # Errors
-    /// There is one already.
+    /// There is a filter already.
     pub(crate) fn with_filter(self, filter: Option<&str>) -> Result<Self> {
         match (filter, &self.filter) {
             (None, _) => Ok(self),
@@ -68,10 +66,10 @@ impl SteeringArgs {
         }
     }
 
-    /// Puts them into the options of the port that `spec` names.
+    /// Adds the filter and the steering to the options of the port that `spec` names.
     ///
     /// # Errors
-    /// The filter is wrong whatever the port: then the place is shown as well.
+    /// The filter is wrong for every link type. The position of the error is then printed, too.
     pub(crate) fn apply(
         &self,
         spec: &Spec,
@@ -90,10 +88,11 @@ impl SteeringArgs {
         Ok(())
     }
 
-    /// What the port that `spec` names would take away from the host; `None` if nothing.
+    /// The packets that the port that `spec` names would take from the host; `None` if it takes
+    /// none.
     ///
     /// # Errors
-    /// The user's own connection is among it, and nobody has said that it may.
+    /// It would take the user's own connection without consent.
     pub(crate) fn diversion(
         &self,
         spec: &Spec,
@@ -119,14 +118,14 @@ impl SteeringArgs {
     }
 }
 
-/// A filter that somebody wrote.
+/// Parses a filter.
 ///
 /// # Errors
-/// It is wrong whatever the link type: then the place is shown as well.
+/// It is wrong for every link type. The position of the error is then printed, too.
 pub(crate) fn filter(text: &str) -> Result<Filter> {
     let filter: Filter = text.parse()?;
-    // Most packets are Ethernet. What is wrong only there, or only elsewhere, will be said when
-    // they are known.
+    // Most packets are Ethernet. Errors for single link types are reported once the link types are
+    // known.
     if let Err(error) = filter.check(1)
         && error.span().is_some()
     {
@@ -138,24 +137,24 @@ pub(crate) fn filter(text: &str) -> Result<Filter> {
     Ok(filter)
 }
 
-/// What an AF_XDP port takes away from the host.
+/// The packets that an AF_XDP port takes from the host.
 #[derive(Clone, Debug)]
 pub(crate) struct Diversion {
     interface: String,
-    /// By which the user may have come through this interface.
+    /// Connections of the user that may use this interface.
     connections: Vec<Connection>,
     take_management: bool,
-    /// The user has said that all of them may be taken.
+    /// The user has consented to losing all of them.
     is_consent: bool,
 }
 
 impl Diversion {
-    /// Whether `filter` leaves the user's connections alone. A filter that means one of them is
-    /// refused even if that would stay with the host, if it is `strict`: somebody may believe that
-    /// it is captured.
+    /// Checks that `filter` leaves the user's connections alone. If `strict`, it also refuses a
+    /// filter that matches such a connection but leaves it to the host, because the user may expect
+    /// to capture it.
     ///
     /// # Errors
-    /// It does not.
+    /// The filter takes one of the connections, or matches one while `strict`.
     pub(crate) fn check(&self, filter: Option<&Filter>, strict: bool) -> Result<()> {
         if self.is_consent {
             return Ok(());
@@ -211,12 +210,12 @@ impl Diversion {
     }
 
     fn host(&self) -> Host {
-        // What has no Ethernet address is refused when it is opened.
+        // Opening the port refuses an interface without an Ethernet address.
         Host::of_interface(&self.interface).unwrap_or_else(|_| Host::generic())
     }
 }
 
-/// Opens a port. Unless `quiet`, it first says which packets the host loses to it.
+/// Opens a port. Unless `quiet`, then prints which packets the host loses to it.
 ///
 /// # Errors
 /// As [`port::open`]; the filter does not compile.
@@ -239,7 +238,7 @@ fn program(filter: Option<&Filter>) -> Result<Option<std::sync::Arc<Program>>> {
     Ok(filter.map(|filter| filter.program(ETHERNET, OpenOptions::MAX_SNAPLEN)).transpose()?)
 }
 
-/// What becomes of each class, and a warning if SSH is among what is taken.
+/// The effect on each class, and a warning if SSH packets are taken.
 pub(crate) fn table(classes: &[Taken], take_management: bool) -> String {
     let mut page = String::new();
     for taken in classes {

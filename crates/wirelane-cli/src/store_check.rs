@@ -13,16 +13,16 @@ use crate::background::halt_by_signals;
 use crate::output::{self, grouped, line, plural, sized};
 use crate::stores;
 
-/// What is done to stores.
+/// The repair of stores.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Repair {
-    /// All that a crash left is mended.
+    /// Repairs all damage by a crash.
     All,
-    /// Indexes are made anew.
+    /// Rebuilds indexes.
     Indexes,
 }
 
-/// How to tell.
+/// The form of the report.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CheckOutput {
     /// The command's name in the JSON object.
@@ -33,10 +33,10 @@ pub(crate) struct CheckOutput {
     pub(crate) quiet: bool,
 }
 
-/// Reads the stores, mends them, and tells what was found.
+/// Reads and repairs the stores, and reports.
 ///
 /// # Errors
-/// A store cannot be read; something is damaged and stays so; a signal ended it.
+/// A store cannot be read, damage remains, or a signal ended the check.
 pub(crate) fn run(stores: &[Directory], repair: Repair, wanted: CheckOutput) -> Result<()> {
     let halt = halt_by_signals()?;
     let started = Instant::now();
@@ -111,7 +111,7 @@ fn tell(directory: &Directory, report: &CheckReport, elapsed: Duration) {
     line(format_args!("{path}: {read}: {state}; {:.3} s", elapsed.as_secs_f64()));
 }
 
-/// What stays wrong.
+/// The remaining faults.
 fn faults(report: &CheckReport) -> impl Iterator<Item = Error> {
     let damage = report.damage.iter().map(stores::damage);
     let failed =
@@ -126,7 +126,7 @@ struct Document {
     version: &'static str,
     elapsed_s: f64,
     stores: Vec<Store>,
-    /// A signal ended it.
+    /// Whether a signal ended the check.
     stopped: bool,
 }
 
@@ -137,12 +137,12 @@ struct Store {
     bytes: u64,
     extents: u64,
     packets: u64,
-    /// Segments that were left alone.
+    /// Segments that were left alone because they were being written.
     being_written: u64,
-    /// Why nothing was mended; `null` if that was not so.
+    /// Why nothing was repaired; `null` if repairs were possible.
     only_looked: Option<String>,
     mended: Vec<Mended>,
-    /// What could not be mended, in words.
+    /// Failed repairs, in words.
     failed: Vec<String>,
     damage: Vec<Damage>,
 }

@@ -10,15 +10,15 @@ use wirelane_gen::otg::{self, Config};
 
 use crate::output;
 
-/// More than libpcap compiles in an hour.
+/// Longer filters would take libpcap more than an hour to compile.
 pub(crate) const LONGEST_FILTER: u64 = 1 << 20;
-/// No file of flows is longer.
+/// Longest file of flows.
 const LONGEST_FLOWS: u64 = 64 << 20;
 
-/// What a file of flows describes (Open Traffic Generator); packets have `signature` bytes more.
+/// Parses a file of flows (Open Traffic Generator). Packets have `signature` more bytes.
 ///
 /// # Errors
-/// As of [`read`]; or it describes nothing that can be sent.
+/// As [`read`], or the file describes no flows that can be sent.
 pub(crate) fn flows(path: &Path, signature: usize) -> Result<Config> {
     let text = read(path, LONGEST_FLOWS, "a flow file")?;
     let config = otg::parse(&text, &|_| signature);

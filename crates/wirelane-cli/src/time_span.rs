@@ -13,29 +13,29 @@ use crate::args;
 const SECOND: u64 = 1_000_000_000;
 const DAY: u64 = 86_400;
 
-/// What to write.
+/// Advice on the formats of times.
 const HELP: &str = "write a time of day (14:03 or 14:03:05.5), -5m for five minutes ago, \
     2026-11-23T14:03:05Z (RFC 3339; without Z or an offset it is local time), or now";
 
-/// A point in time that somebody wrote.
+/// A point in time as the user wrote it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Time {
     /// Nanoseconds since the epoch.
     At(u64),
-    /// What a calendar and a clock of the local time zone show.
+    /// Date and time in the local time zone.
     Local(DateTime),
     /// Nanoseconds since midnight of some day.
     OfDay(u64),
-    /// So long ago.
+    /// This long before now.
     Ago(Duration),
 }
 
-/// A time span: which packets are meant, in nanoseconds since the epoch.
+/// A time span of packets, in nanoseconds since the epoch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Span {
-    /// Not those before.
+    /// The time of the first packets.
     pub(crate) from: Option<u64>,
-    /// Not those at this time and later.
+    /// The time from which on packets are excluded.
     pub(crate) to: Option<u64>,
 }
 
@@ -48,12 +48,12 @@ impl FromStr for Time {
 }
 
 impl Span {
-    /// From one time to another, as they are meant now: a time of day is the last such, and an
-    /// end the first after the start.
+    /// Resolves both times relative to now. A time of day for the start is the last one before now.
+    /// A time of day for the end is the first one after the start.
     ///
     /// # Errors
-    /// The time does not exist in the local time zone, or the end is before the start: what to
-    /// write.
+    /// The time does not exist in the local time zone, or the end is before the start. The message
+    /// says what to write.
     pub(crate) fn new(from: Option<Time>, to: Option<Time>) -> Result<Self, String> {
         Self::at(from, to, clock::realtime_ns())
     }
@@ -80,7 +80,7 @@ impl Time {
             }
             Self::Local(local) => {
                 let found = times(local);
-                // Twice when clocks were put back: all of it is meant.
+                // A time that occurs twice, when clocks are put back: include both.
                 let time = if start.is_some() { found.last() } else { found.first() };
                 time.copied().ok_or_else(|| "there is no such time in this time zone".to_owned())
             }
@@ -111,15 +111,15 @@ fn of_day(
     nearest.copied().ok_or_else(|| "there is no such time in this time zone".to_owned())
 }
 
-/// So many nanoseconds after the begin of a day, as clocks show it.
+/// The time of day `of_day` on a date, as clocks show it.
 fn at(date: Date, of_day: u64) -> DateTime {
     let (seconds, nanos) = (of_day / SECOND, (of_day % SECOND) as i32);
     let [hour, minute, second] = [seconds / 3600, seconds / 60 % 60, seconds % 60];
     date.to_datetime(time(hour as i8, minute as i8, second as i8, nanos))
 }
 
-/// When clocks of the local time zone show this, in nanoseconds since the epoch: never where they
-/// were put forward over it, twice where they were put back, the earlier time first.
+/// The times at which clocks of the local time zone show `local`, in nanoseconds since the epoch:
+/// none if clocks were put forward over it, two if they were put back, the earlier one first.
 fn times(local: DateTime) -> Vec<u64> {
     let offsets = match TimeZone::system().to_ambiguous_timestamp(local).offset() {
         AmbiguousOffset::Unambiguous { offset } => vec![offset],
@@ -200,7 +200,7 @@ fn date_and_time(text: &str) -> Option<Time> {
     Some(Time::At(u64::try_from(time.as_nanosecond()).ok()?))
 }
 
-/// Nanoseconds since midnight, and what follows: `14:03`, `14:03:05`, `14:03:05.123456789`.
+/// Nanoseconds since midnight, and the rest of the text: `14:03`, `14:03:05`, `14:03:05.123456789`.
 fn time_of_day(text: &str) -> Option<(u64, &str)> {
     let (hour, rest) = field(text, 23)?;
     let (minute, rest) = field(rest.strip_prefix(':')?, 59)?;
@@ -305,7 +305,7 @@ mod tests {
             let found = span(&day(start), &day(end)).unwrap();
             assert_eq!((found.from, found.to), (Some(start), Some(end)));
         }
-        // Without a start it is the last such.
+        // Without a start it is the last one before now.
         assert_eq!(span("", &day(NOW - minute)).unwrap().to, Some(NOW - minute));
         assert!(span("-5m", "-6m").unwrap_err().contains("is not after the start"));
     }

@@ -100,9 +100,9 @@ pub(crate) fn run(args: &ConvertArgs) -> Result<()> {
 struct Sieve {
     span: Span,
     filter: Option<Filter>,
-    /// The filter for each link type so far.
+    /// The filter, compiled for each link type so far.
     engines: Vec<(u16, Engine)>,
-    /// Why there is none for the link type that came then.
+    /// Why the filter cannot run on the next link type, which ends the copy.
     failure: Option<Error>,
 }
 

@@ -1,4 +1,4 @@
-//! Capture files become one: what `merge` and `convert` do alike.
+//! Copies capture files into one: the common part of `merge` and `convert`.
 
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
@@ -17,11 +17,11 @@ use crate::{background, overwrite};
 /// Which packets are copied.
 pub(crate) type Select<'a> = dyn FnMut(&Record<'_>, &Source) -> Verdict + Send + 'a;
 
-/// Files on their way into another one.
+/// Capture files, and the file that they are copied into.
 pub(crate) struct Copying<'a> {
-    /// The command.
+    /// The name of the command.
     pub(crate) command: &'static str,
-    /// That of its JSON object.
+    /// The schema of its JSON object.
     pub(crate) schema: &'static str,
     pub(crate) inputs: &'a [PathBuf],
     pub(crate) output: &'a Path,
@@ -42,12 +42,12 @@ impl Copying<'_> {
         overwrite::refuse(self.output, self.inputs)
     }
 
-    /// Copies the packets that `select` takes, tells how far it is whenever SIGUSR1 asks, and
-    /// reports. All errors but the first are printed.
+    /// Copies the packets that `select` takes, prints the progress on SIGUSR1, and prints a
+    /// summary. Prints all errors but the first.
     ///
     /// # Errors
-    /// When a file cannot be opened, the output cannot be written, a file was damaged, or a signal
-    /// ended it; the output then holds what was before.
+    /// A file cannot be opened, the output cannot be written, a file is damaged, or a signal ended
+    /// the copy. The output then holds the packets before that.
     pub(crate) fn run(&self, control: &MergeControl, select: &mut Select<'_>) -> Result<()> {
         let report = self.watch(control, select)?;
         if self.json {
@@ -114,7 +114,7 @@ impl Copying<'_> {
     }
 }
 
-/// What is not in the output as it was in the input.
+/// Notes on how the packets in the output differ from the input.
 fn notes(input: &MergedInput) -> Vec<String> {
     let mut notes = input.odd_times.notes();
     if input.cut > 0 {
@@ -129,7 +129,6 @@ fn written_notes(report: &MergeReport) -> Vec<String> {
     report.lost.notes().into_iter().chain(report.shortage.clone()).collect()
 }
 
-/// So many packets.
 fn packets(count: u64) -> String {
     counted(count, "packet")
 }
@@ -141,9 +140,9 @@ struct Document {
     version: &'static str,
     inputs: Vec<Input>,
     output: Output,
-    /// A signal ended it.
+    /// Whether a signal ended the copy.
     stopped: bool,
-    /// Why not everything could be written, in words; `null` if it was.
+    /// Why the output is incomplete, in words; `null` if it is complete.
     failure: Option<String>,
 }
 
@@ -153,13 +152,13 @@ struct Input {
     packets: u64,
     /// Packets that the filter or the times exclude.
     left_out: u64,
-    /// Packets behind the limit `-c`; `null` if their number is not known.
+    /// Packets after the limit `-c`; `null` if their number is unknown.
     omitted: Option<u64>,
     interfaces: usize,
     out_of_order: u64,
-    /// What is not in the output as it was, in words.
+    /// How the packets in the output differ from the input, in words.
     notes: Vec<String>,
-    /// What is wrong with the file, in words; `null` if nothing is.
+    /// The damage to the file, in words; `null` if there is none.
     damage: Option<String>,
 }
 

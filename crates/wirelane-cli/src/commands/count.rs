@@ -1,4 +1,4 @@
-//! `wirelane count`: packets of ports and files by what their headers say, in one pass.
+//! `wirelane count`: counts packets of ports and files by header fields, in one pass.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -85,7 +85,7 @@ Examples:
   wirelane count eth0 --by port --duration 10s
   wirelane capture eth0 -w - | wirelane count - --by queue --json";
 
-/// What `--by` takes.
+/// The values of `--by`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum What {
     /// Network and transport protocol: ip/tcp, ip6/udp, arp
@@ -115,14 +115,13 @@ impl What {
     }
 }
 
-/// Rows of a table for people, unless told.
+/// Default number of rows of a printed table.
 const TOP: usize = 20;
 
 /// Runs the command.
 ///
 /// # Errors
-/// Everything that keeps the count from starting, or the first thing that ended it early; what was
-/// counted before is printed.
+/// The count cannot start, or an error ended it early. The counts so far are printed.
 pub(crate) fn run(args: &CountArgs) -> Result<()> {
     if args.habits.list_interfaces {
         return habits::list();
@@ -170,7 +169,7 @@ impl CountArgs {
         })
     }
 
-    /// How many rows of each table are shown, unless it is said: `usual`.
+    /// How many rows of each table are shown: `--top`, or else `usual`.
     fn top(&self, usual: usize) -> usize {
         match self.top {
             None => usual,
@@ -196,7 +195,7 @@ impl Show<Counting> for Tables<'_> {
     ) {
         let Some(progress) = progress else { return };
         progress.update_with(now(), |room| {
-            // A line for the head, and one for the omitted rows.
+            // One line for the heading, and one for the omitted rows.
             let rows = self.0.top(TOP).min(room.saturating_sub(2));
             let tables = views(&mut counting.counts(), self.0, rows);
             let Some(first) = tables.first() else { return Vec::new() };
@@ -213,21 +212,21 @@ impl Show<Counting> for Tables<'_> {
     }
 }
 
-/// What was counted: so many rows, the largest first.
+/// The counted tables, each with its `most` largest rows.
 fn views(tables: &mut [Counts], args: &CountArgs, most: usize) -> Vec<TableView> {
     tables.iter_mut().map(|counts| TableView::new(counts, args.sort, most)).collect()
 }
 
-/// Whether a word names a file to read, or a directory, which is none.
+/// Whether a word is `-` or the path of a file or directory. [`check`] refuses directories.
 fn is_file(word: &OsStr) -> bool {
     word == "-" || Path::new(word).exists()
 }
 
-/// A word that is no port was perhaps to be a file. `elsewhere`: interfaces are those of another
-/// namespace.
+/// Refuses a port name that was probably meant as a path. `elsewhere`: the interfaces belong to
+/// another namespace.
 ///
 /// # Errors
-/// It is a directory, or there is nothing of this name.
+/// It is a directory, or there is neither a file nor an interface of this name.
 fn check(spec: &Spec, elsewhere: bool) -> Result<()> {
     let name = spec.name_text();
     if spec.backend == Some(Backend::File) && Path::new(&spec.name).is_dir() {

@@ -103,7 +103,7 @@ const LATENCY: Duration = Duration::from_millis(1);
 /// Runs the command.
 ///
 /// # Errors
-/// Everything that keeps it from starting, or the first thing that ended it early.
+/// Forwarding cannot start, or an error ended it early.
 pub(crate) fn run(args: &ForwardArgs) -> Result<()> {
     let mut start = Start::in_namespace("forward", &args.session, args.verbose.verbose)?;
     let plan = Plan::new(args)?;
@@ -144,20 +144,20 @@ fn nothing_sent(outcome: &ForwardOutcome) -> Option<Error> {
 }
 
 impl ForwardArgs {
-    /// What holds for ports whose specs say nothing.
+    /// Offloads of ports whose specs name none.
     fn offloads(&self) -> Offloads {
         Offloads { gso: self.gso, gro: self.gro, gso_max: None }
     }
 }
 
-/// The ports and what each has to do.
+/// The ports, and whether packets flow one way only.
 struct Plan {
     specs: Vec<Spec>,
     one_way: bool,
 }
 
 impl Plan {
-    /// What `args` ask for.
+    /// Parses the ports of `args`.
     ///
     /// # Errors
     /// A usage error for ports that cannot be joined. Packets of a file or a simulation would leave
@@ -209,7 +209,7 @@ impl Plan {
         Ok(Self { specs, one_way })
     }
 
-    /// The switches of each port; none at all if nobody speaks of cutting or merging.
+    /// The switches of each port. All are `None` if no option and no spec names an offload.
     fn switches(&self, args: &ForwardArgs) -> Vec<Option<Arc<Switches>>> {
         let others = args.offloads();
         let silent = others.is_empty() && self.specs.iter().all(|spec| spec.offloads.is_empty());
@@ -217,20 +217,21 @@ impl Plan {
         self.specs.iter().map(of).collect()
     }
 
-    /// What of the source at `position` is cut where it leaves; `None` if nobody has said.
+    /// The protocols that the sink of the source at `position` segments; `None` if neither its spec
+    /// nor an option says so.
     fn cut_later(&self, args: &ForwardArgs, position: usize) -> Option<Protocols> {
         let sink = self.specs.get(self.specs.len() - 1 - position);
         let said = sink.and_then(|spec| spec.offloads.gso);
         said.or(args.gso)
     }
 
-    /// Whether what leaves through the port at `position` is cut.
+    /// Whether frames that leave through the port at `position` are segmented.
     fn cuts(&self, args: &ForwardArgs, position: usize) -> bool {
         let said = self.specs.get(position).and_then(|spec| spec.offloads.gso);
         said.or(args.gso).is_some_and(|cut| cut != Protocols::NONE)
     }
 
-    /// What is done with the packets that the port at `position` receives.
+    /// The use of the packets that the port at `position` receives.
     fn purpose(&self, position: usize) -> Purpose {
         let sink = self.specs.get(self.specs.len() - 1 - position);
         let passes_on = |spec: &Spec| !matches!(spec.backend, Some(Backend::File | Backend::Sim));
@@ -240,8 +241,8 @@ impl Plan {
         }
     }
 
-    /// Opens the ports, says what they take from the host, and gives privileges away before a file
-    /// is created.
+    /// Opens the ports, prints which packets they take from the host, and drops privileges before a
+    /// file is created.
     ///
     /// # Errors
     /// A port cannot be opened, or both are one interface.
@@ -258,7 +259,7 @@ impl Plan {
             let receive = position == 0 || !self.one_way;
             let transmit = position == 1 || self.specs.len() == 1 || !self.one_way;
             let rx = if receive { args.rx_queues.clone() } else { QueueSet::All };
-            // Nothing of what a file holds is on its way already, whoever sent it once.
+            // Packets that a file records as sent are forwarded, too.
             let is_file = spec.backend == Some(Backend::File);
             let tx = if is_file && rx == QueueSet::All { QueueSet::All } else { QueueSet::NONE };
             let cut_later = self.cut_later(args, position);
@@ -266,7 +267,7 @@ impl Plan {
                 .mask(QueueMask { enabled: true, rx, tx, other: args.other })
                 .receive(receive)
                 .transmit(transmit)
-                // It is on its way already.
+                // The kernel delivers the packets that the host sends.
                 .outgoing(false)
                 .halt(halt.clone())
                 .promiscuous(receive && self.specs.len() > 1)

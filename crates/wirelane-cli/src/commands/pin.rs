@@ -83,7 +83,7 @@ pub(crate) fn run(args: &PinArgs) -> Result<()> {
     } else {
         output::line(format_args!("{}", summary(args, &changed)));
     }
-    // What is damaged may have hidden a segment.
+    // Damage may hide a segment that matches.
     let errors = damage.into_iter().map(|damage| Error::failed("store", damage.to_string()));
     output::all_but_first(errors)?;
     if changed.is_empty() && !args.release {
@@ -93,7 +93,7 @@ pub(crate) fn run(args: &PinArgs) -> Result<()> {
     Ok(())
 }
 
-/// Pins or releases a segment; false if there is nothing to pin or release any more.
+/// Pins or releases a segment; false if it is already deleted or has no pin.
 fn change(args: &PinArgs, store: &Directory, segment: &Listed) -> Result<bool> {
     let done = match args.release {
         true => store.unpin(&segment.name),

@@ -30,7 +30,7 @@ pub(crate) fn run(args: &PortsArgs) -> Result<(), Error> {
     output::print(&text)
 }
 
-/// All kinds, and what is common to them.
+/// All kinds of ports, and their common options.
 fn overview() -> String {
     let mut text = String::from(
         "[backend:]NAME[@QUEUES][?option=value&…], such as xdp:eth0@0-3,6?mode=native&spin=on\n\n",
@@ -65,14 +65,13 @@ fn option(text: &mut String, option: &SpecOption) {
     entry(text, &format!("{key}=<{values}>"), &format!("{meaning} [default: {default}]"));
 }
 
-/// A line, and what it means, further to the right.
+/// A line, and its meaning, indented further.
 fn entry(text: &mut String, head: &str, meaning: &str) {
     let _ = writeln!(text, "  {head}");
     indented(text, 10, meaning);
 }
 
-/// Lines as long as in the help of the commands, that far from the left; shorter on a terminal that
-/// has not so much.
+/// Wraps text to the width of a command's help, or to a narrower terminal, and indents it.
 fn indented(text: &mut String, indent: usize, words: &str) {
     let columns = screen::width_of_output().map_or(100, |columns| columns.min(100));
     for line in output::wrap(words, columns.saturating_sub(indent)) {

@@ -1,4 +1,4 @@
-//! `wirelane queues`: what is known about the queues of one interface, or of all.
+//! `wirelane queues`: the queues of one interface, or of all.
 
 use std::fmt::{Display, Write as _};
 
@@ -34,7 +34,7 @@ pub(crate) struct QueuesArgs {
 /// Runs the command.
 ///
 /// # Errors
-/// When the interface does not exist, or the answer cannot be written.
+/// The interface does not exist, or the answer cannot be written.
 pub(crate) fn run(args: &QueuesArgs) -> Result<(), Error> {
     args.netns.enter()?;
     let found = match &args.interface {
@@ -65,7 +65,7 @@ struct Shown<'a> {
     packet_tx: PacketTx,
 }
 
-/// From which CPUs packet sockets send through which TX queue.
+/// The CPUs from which packet sockets send through each TX queue.
 #[derive(Serialize)]
 struct PacketTx {
     through_qdisc: Vec<TxBinding>,
@@ -207,7 +207,7 @@ fn summary(interface: &InterfaceQueues) -> String {
 fn counts(interface: &InterfaceQueues) -> String {
     let mut table = Table::new(&["queues", "count", "max", "ring", "ring max"]);
     let mut row = |label: &str, count: Option<u32>, max: Option<u32>, ring: Option<Ring>| {
-        // A combined channel has no ring of its own.
+        // A combined channel has no separate ring.
         let depth =
             |value: fn(Ring) -> Option<u32>| ring.map_or("-".to_owned(), |r| text(value(r)));
         table.row([
@@ -224,7 +224,7 @@ fn counts(interface: &InterfaceQueues) -> String {
     table.to_string()
 }
 
-/// What is known about a queue, after its number.
+/// The properties of a queue, in the columns after its number.
 fn about(service: &Service, steering: Option<&CpuList>) -> Vec<String> {
     let steering = match steering {
         Some(cpus) if cpus.is_empty() => "off".to_owned(),
@@ -239,7 +239,7 @@ fn about(service: &Service, steering: Option<&CpuList>) -> Vec<String> {
     ]
 }
 
-/// Queues that follow each other and of which the same is known, such as `0-63`.
+/// Ranges of consecutive queues with equal properties, such as `0-63`.
 fn runs<T: PartialEq>(queues: impl Iterator<Item = (u32, T)>) -> Vec<(String, T)> {
     let mut runs: Vec<(u32, u32, T)> = Vec::new();
     for (index, about) in queues {

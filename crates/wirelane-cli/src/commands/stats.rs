@@ -67,7 +67,7 @@ Columns of frames, for each port: pool is the sum of the others
   fill, rx, tx, completion in a ring of the kernel
 Columns of cut and merged: frames of up to 64 KB, and segments, packets of the network";
 
-/// How soon a signal is noticed.
+/// How often signals are checked.
 const MOMENT: Duration = Duration::from_millis(50);
 
 /// Runs the command.
@@ -100,7 +100,7 @@ pub(crate) fn run(args: &StatsArgs) -> Result<()> {
     }
 }
 
-/// Shows what changes, again and again.
+/// Prints the changes of each interval.
 fn watch(args: &StatsArgs, pid: u32, interval: Duration, mut before: Value) -> Result<()> {
     let signals = Signals::register()?;
     let mut next = Instant::now() + interval;
@@ -116,7 +116,7 @@ fn watch(args: &StatsArgs, pid: u32, interval: Duration, mut before: Value) -> R
             }
             std::thread::sleep(pause);
         }
-        // A machine that was busy is no reason to hurry afterwards.
+        // After a delay, do not catch up.
         next = (next + interval).max(Instant::now());
         let now: Value = match control::ask(pid, &Request::Statistics) {
             Ok(now) => now,
@@ -142,7 +142,7 @@ fn show(statistics: &Statistics<'_>, json: bool) -> Result<()> {
 struct Document<'a> {
     schema: &'static str,
     sessions: Vec<Row<'a>>,
-    /// Processes that listen as such a command does, and did not answer in time.
+    /// Processes that listen like a command of Wirelane, but did not answer in time.
     silent: &'a [u32],
 }
 
@@ -153,7 +153,7 @@ struct Row<'a> {
     identity: &'a Identity,
 }
 
-/// The commands that run.
+/// Prints the running commands.
 fn list(sessions: &Sessions, json: bool) -> Result<()> {
     if sessions.are_more {
         let cause = "there are too many sockets in /run or /tmp, or file descriptors ran out";
@@ -168,7 +168,7 @@ fn list(sessions: &Sessions, json: bool) -> Result<()> {
     let mut table = Table::new(&["pid", "command", "since", "ports"]);
     for Session { pid, identity } in known {
         let since = format!("{:.0} s", identity.elapsed_s);
-        // As long as its user likes.
+        // The user chose this text, at any length.
         let text = |text: &str| error::brief(text).into_owned();
         table.row([
             pid.to_string(),

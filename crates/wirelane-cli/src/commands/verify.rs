@@ -1,5 +1,4 @@
-//! `wirelane verify`: audits the packets of a capture file and names what is wrong with which of
-//! them.
+//! `wirelane verify`: checks the packets of a capture file and names each violation and its packet.
 
 use std::collections::HashMap;
 use std::io::{self, Write};
@@ -78,19 +77,19 @@ pub(crate) fn run(args: &VerifyArgs) -> Result<()> {
     }
 }
 
-/// What came of the whole file.
+/// The result for the whole file.
 struct Audit {
     auditor: Auditor,
-    /// What is to be shown, for JSON.
+    /// Findings to show, for JSON.
     findings: Vec<Finding>,
-    /// What was not shown.
+    /// The number of findings not shown.
     omitted: u64,
-    /// Of the file itself.
+    /// Notes on the file itself.
     notes: Vec<String>,
     damage: Option<CaptureError>,
 }
 
-/// Reads the file; findings are printed as they come, so that a pipe shows them at once.
+/// Reads the file. Findings are printed at once, for a reader behind a pipe.
 fn audit(args: &VerifyArgs, out: &mut impl Write) -> Result<Audit> {
     let mut reader = CaptureReader::open(&args.file)?;
     let options = Options { mtu: args.mtu, strict: args.strict, ..Options::default() };
@@ -149,7 +148,7 @@ impl Devices {
     fn find(&mut self, sources: &[Source], interface: u32) -> (u32, u16) {
         let index = interface as usize;
         if index >= self.interfaces.len() {
-            // More may be described as the file goes on.
+            // Interfaces may be described later in the file.
             for source in sources.iter().skip(self.interfaces.len()) {
                 let position = self.interfaces.len();
                 let name = match source.name.as_str() {
@@ -270,9 +269,9 @@ struct Document<'a> {
     trailers: u64,
     evicted_flows: u64,
     evicted_fragments: u64,
-    /// Times in the file that are none here, in words.
+    /// Timestamps of the file that cannot be represented, in words.
     times: Vec<String>,
-    /// What is wrong with the file, in words; `null` if nothing is.
+    /// The damage to the file, in words; `null` if there is none.
     damage: Option<String>,
 }
 

@@ -1,4 +1,4 @@
-//! The side that asks.
+//! The side that sends requests.
 //!
 //! `wirelane stats` without a number asks all commands of a user on one thread: at most 128, within
 //! 3 s together. It lists the commands that did not answer.
@@ -20,15 +20,16 @@ use crate::privilege;
 
 const WHICH: &str = "give the process id of a running `wirelane capture`, `record` or `forward`; \
                      `wirelane stats` lists them";
-/// Sockets of one user that are tried at most: how many there are is up to them.
+/// Most sockets of one user that are tried: users can create any number.
 const MOST: usize = 128;
-/// How long all together have to say who they are. Whoever does not is listed without.
+/// How long all processes together may take to identify themselves. Processes that do not answer in
+/// time are listed as silent.
 const MOMENT: Duration = Duration::from_secs(3);
 
-/// Asks the command with this process id.
+/// Sends a request to the command with this process id.
 ///
 /// # Errors
-/// There is none, it belongs to somebody else, or it refuses.
+/// There is no such process, it belongs to another user, or it refuses.
 pub(crate) fn ask<T: DeserializeOwned>(pid: u32, request: &Request) -> Result<T> {
     let object = format!("process {pid}");
     let stream = match reach(pid) {
@@ -36,7 +37,7 @@ pub(crate) fn ask<T: DeserializeOwned>(pid: u32, request: &Request) -> Result<T>
         Err(refusal) => return look_at(pid, request, refusal),
     };
     let reply = exchange(&stream, request).map_err(|error| match error.kind() {
-        // It has not finished its answer.
+        // It ended before it finished its answer.
         ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset | ErrorKind::BrokenPipe => {
             Error::failed(&object, "it ended before it answered")
         }
@@ -50,7 +51,7 @@ pub(crate) fn ask<T: DeserializeOwned>(pid: u32, request: &Request) -> Result<T>
     }
 }
 
-/// What a program shows that does not listen; otherwise the refusal.
+/// The statistics of a program that does not listen, if it shows them; otherwise the refusal.
 fn look_at<T: DeserializeOwned>(pid: u32, request: &Request, refusal: Error) -> Result<T> {
     match (programs::statistics(pid), request) {
         (Ok(Some(document)), Request::Statistics) => {
@@ -70,19 +71,19 @@ fn not_understood(pid: u32, error: &serde_json::Error) -> Error {
         .help("use the same version of wirelane as the running command")
 }
 
-/// Whether there is such a command or program, and it is not at its end.
+/// Whether there is such a command or program that still answers or shows statistics.
 pub(crate) fn listens(pid: u32) -> bool {
     reach(pid).is_ok() || programs::shows(pid)
 }
 
-/// Connects to the command with this process id, and to nobody else.
+/// Connects to the command with this process id, after checking the peer.
 fn reach(pid: u32) -> Result<UnixStream> {
     let object = format!("process {pid}");
     let process = Process::of(pid)
         .ok_or_else(|| Error::failed(&object, "there is no such process").help(WHICH))?;
     let mut refusal = Error::failed(&object, "it does not listen for requests").help(WHICH);
     let until = Instant::now() + PATIENCE;
-    // Mostly one. Another process of its number, in another PID namespace, may have one, too.
+    // Mostly one socket. A process with the same number in another PID namespace may have one, too.
     let own = place::sockets(|inner| inner == process.inner).filter(|socket| process.owns(socket));
     for socket in own.take(MOST) {
         let patience =
@@ -96,7 +97,7 @@ fn reach(pid: u32) -> Result<UnixStream> {
                 Error::failed(&object, cause)
             }
             Err(error) => match error.kind() {
-                // It has ended meanwhile.
+                // The process has ended.
                 ErrorKind::NotFound => continue,
                 ErrorKind::ConnectionRefused => {
                     let cause = format!("nothing listens on {} any more", socket.path.display());
@@ -119,9 +120,10 @@ fn reach(pid: u32) -> Result<UnixStream> {
 fn exchange(stream: &UnixStream, request: &Request) -> io::Result<Vec<u8>> {
     let mut lines = Lines::new(stream);
     let asked = lines.write(serde_json::to_vec(request)?);
-    // Only counters are many: root may be asking a process of somebody who means no good.
+    // Only statistics are long. Other replies have a low limit: root may send requests to a hostile
+    // process.
     let longest = if *request == Request::Statistics { REPLY } else { REQUEST };
-    // Who turns somebody away does not listen before.
+    // A server that refuses a client does not read its request first, so writing may fail.
     lines.read(longest).map_err(|error| asked.err().unwrap_or(error))
 }
 
@@ -137,14 +139,14 @@ pub(crate) struct Session {
 pub(crate) struct Sessions {
     /// By process id.
     pub(crate) known: Vec<Session>,
-    /// Processes that listen, and did not say in time what they are.
+    /// Processes that listen, but did not identify themselves in time.
     pub(crate) silent: Vec<u32>,
     /// Whether there are more sockets than were tried.
     pub(crate) are_more: bool,
 }
 
-/// Asks everybody who listens, all at once and on this thread alone, so that one who keeps silent
-/// delays nobody, and however many there are nothing runs out.
+/// Identifies all listening processes at once and on one thread. A silent process does not delay
+/// the others, and the number of processes is limited.
 pub(crate) fn sessions() -> Sessions {
     let (mut candidates, mut are_more) = (BTreeMap::<u32, Vec<Socket>>::new(), false);
     let user = privilege::uid();
@@ -156,7 +158,7 @@ pub(crate) fn sessions() -> Sessions {
         }
     }
     let mut candidates: Vec<_> = candidates.into_values().collect();
-    // Users with few of them come first, should descriptors run out.
+    // Users with few sockets first, in case descriptors run out.
     candidates.sort_by_key(Vec::len);
     let mut asked = BTreeMap::new();
     for socket in candidates.into_iter().flatten() {
@@ -189,32 +191,32 @@ pub(crate) fn sessions() -> Sessions {
 /// `EMFILE`.
 const OUT_OF_DESCRIPTORS: i32 = 24;
 
-/// Somebody who was asked who they are.
+/// A process that was sent an identity request.
 struct Asked {
     pid: u32,
     stream: UnixStream,
     reply: Vec<u8>,
-    /// What came: who it is, or the end without an answer that is understood.
+    /// The result: the identity, or `None` in the inner option after a useless answer.
     outcome: Option<Option<Identity>>,
 }
 
 impl Asked {
-    /// Asks the process that the socket is named after.
+    /// Sends the request to the process that the socket is named after.
     ///
     /// # Errors
-    /// Nobody listens, or somebody else.
+    /// No process listens, or another process than its name says.
     fn new(socket: &Socket) -> io::Result<Self> {
         let (mut stream, peer) = place::connect(&socket.path, None)?;
         let is_owner = |process: &Process| process.owns(socket) && process.user == peer.uid;
         Process::of(peer.pid).filter(is_owner).ok_or(ErrorKind::NotFound)?;
         let mut question = serde_json::to_vec(&Request::Identity)?;
         question.push(b'\n');
-        // Any socket that nothing was written to has room for it.
+        // A new socket has room for the request.
         stream.write_all(&question)?;
         Ok(Self { pid: peer.pid, stream, reply: Vec::new(), outcome: None })
     }
 
-    /// Takes what has come.
+    /// Reads the bytes that have arrived.
     fn read(&mut self) {
         let mut part = [0; 4 << 10];
         let n = match self.stream.read(&mut part) {
@@ -241,14 +243,14 @@ fn identity(line: &[u8]) -> Option<Identity> {
     }
 }
 
-/// Waits for the next answers, and takes them; whether there is time for more.
+/// Waits for the next answers and reads them. Returns whether there is time for more.
 fn listen_to(asked: &mut [Asked], until: Instant) -> bool {
     let left = until.saturating_duration_since(Instant::now());
     let mut silent: Vec<_> = asked.iter_mut().filter(|asked| asked.outcome.is_none()).collect();
     let mut descriptors: Vec<_> =
         silent.iter().map(|asked| PollFd::new(&asked.stream, PollFlags::IN)).collect();
     let timeout = Timespec::try_from(left).unwrap_or_default();
-    // A signal came, or what has not come will not.
+    // An error means a signal, or that no answer will arrive.
     let _ = poll(&mut descriptors, Some(&timeout));
     let ready: Vec<_> = descriptors.iter().map(|fd| !fd.revents().is_empty()).collect();
     silent.iter_mut().zip(ready).filter(|(_, ready)| *ready).for_each(|(asked, _)| asked.read());

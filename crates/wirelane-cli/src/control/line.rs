@@ -4,22 +4,22 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-/// Longest request, and longest reply to most of them, in bytes. The longest that means anything is
+/// Longest request, and longest reply to most requests, in bytes. The longest useful request holds
 /// a filter.
 pub(super) const REQUEST: usize = 64 << 10;
-/// Longest reply with statistics: thousands of queues, each with every counter there is.
+/// Longest reply with statistics: thousands of queues, each with all counters.
 pub(super) const REPLY: usize = 64 << 20;
-/// How long a conversation may take, whatever either side does. Nobody else waits meanwhile.
+/// Time limit of a conversation, whatever either side does. Other conversations do not wait for it.
 pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A socket on which everything has to be said in time.
+/// A socket with a time limit for reading and writing lines.
 pub(super) struct Lines<'a> {
     stream: &'a UnixStream,
     until: Instant,
 }
 
 impl<'a> Lines<'a> {
-    /// The time begins now.
+    /// Starts the time limit.
     pub(super) fn new(stream: &'a UnixStream) -> Self {
         Self::within(stream, PATIENCE)
     }
@@ -28,7 +28,7 @@ impl<'a> Lines<'a> {
         Self { stream, until: Instant::now() + patience }
     }
 
-    /// The next line, without its end. What comes behind it is left alone.
+    /// The next line, without its line break. Discards bytes after the line break.
     ///
     /// # Errors
     /// `InvalidData` if it is longer than `longest`, `UnexpectedEof` if it has no end, `TimedOut`.
@@ -75,14 +75,14 @@ impl<'a> Lines<'a> {
         Ok(())
     }
 
-    /// The time that is left. A socket takes no time of zero for a timeout.
+    /// The remaining time. A socket rejects a timeout of zero.
     fn left(&self) -> io::Result<Duration> {
         let left = self.until.saturating_duration_since(Instant::now());
         if left.is_zero() { Err(ErrorKind::TimedOut.into()) } else { Ok(left) }
     }
 }
 
-/// Whether to try once more: how much time is left decides it, not the socket.
+/// Whether to try once more: only the remaining time ends the attempts.
 fn again(error: io::Error) -> io::Result<()> {
     match error.kind() {
         ErrorKind::Interrupted | ErrorKind::WouldBlock | ErrorKind::TimedOut => Ok(()),
@@ -108,7 +108,7 @@ mod tests {
     #[test]
     fn a_line_that_is_too_long_or_has_no_end() {
         let (a, b) = UnixStream::pair().unwrap();
-        // No more than the socket holds, so that nobody has to read it.
+        // Few enough bytes that the socket holds them unread.
         (&a).write_all(&[b'x'; 101]).unwrap();
         let error = Lines::new(&b).read(100).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidData);
@@ -124,7 +124,7 @@ mod tests {
             Lines::within(stream, Duration::from_millis(20))
         }
         let (a, b) = UnixStream::pair().unwrap();
-        // A byte now and then does not prolong it.
+        // Single bytes do not extend the time limit.
         let drip = thread::spawn(move || {
             for _ in 0..1000 {
                 thread::sleep(Duration::from_millis(5));
@@ -136,7 +136,7 @@ mod tests {
         assert_eq!(brief(&b).read(REQUEST).unwrap_err().kind(), ErrorKind::TimedOut);
         drop(b);
         drip.join().unwrap();
-        // And a reply that nobody reads is given up.
+        // Writing to a peer that does not read ends at the limit, too.
         let (a, _b) = UnixStream::pair().unwrap();
         let error = brief(&a).write(vec![b'x'; 8 << 20]).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::TimedOut);

@@ -5,14 +5,14 @@
 //!                                   ◀─ one line: a reply ──
 //! ```
 //!
-//! Programs that capture by Wirelane's libpcap do not listen. What they count is found without them
-//! ([`programs`]).
+//! Programs that capture with Wirelane's libpcap do not listen. [`programs`] reads their counters
+//! without their help.
 //!
-//! Every `wirelane capture` and `wirelane forward` listens on a socket that only its user, and
-//! root, can connect to, and that is found by its process id ([`place`]). A conversation is one
-//! line of JSON each way ([`request`]), of bounded length and time ([`line`]); each has a thread of
-//! its own, so that nobody waits for somebody who dawdles, and the threads of the queues notice
-//! none of it.
+//! Every live command, such as `wirelane capture`, `record` or `forward`, listens on a socket. Only
+//! its user and root can connect to it, and clients find it by the process id ([`place`]). A
+//! conversation is one line of JSON each way ([`request`]), of bounded length and time ([`line`]).
+//! Each conversation has its own thread, so a slow client delays no other client and none of the
+//! queues' threads.
 
 mod answer;
 mod client;

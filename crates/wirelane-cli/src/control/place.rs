@@ -1,14 +1,14 @@
-//! Where the sockets of running commands are, and whose they are.
+//! The directories and names of the sockets of running commands, and their owners.
 //!
-//! They lie at once in a directory that is there as long as the system is: `/run`, where only root
-//! may write, or `/tmp`, where the sticky bit leaves a file to its owner. Not in `/run/user/UID`,
-//! which comes and goes with the user's logins, and not where the environment says, which is not
-//! the same under sudo.
+//! The sockets are in a directory that exists as long as the system runs: `/run`, where only root
+//! may write, or `/tmp`, where the sticky bit protects each user's files. `/run/user/UID` would
+//! disappear when the user logs out, and a directory named by the environment would differ under
+//! sudo.
 //!
-//! A name is `wirelane-PID-RANDOM.sock`. PID is the number that the process has in its own PID
-//! namespace. Others have processes of the same number, and anybody can make names in `/tmp`: so
-//! the rest of the name cannot be foreseen, what it says is checked ([`connect`]), and only what
-//! nobody listens on is taken for left over.
+//! A name is `wirelane-PID-RANDOM.sock`. PID is the process number in the PID namespace of the
+//! process. Processes in other namespaces may have the same number, and any user can create names
+//! in `/tmp`. So the rest of the name is random, [`connect`] returns the peer's credentials for
+//! checking, and only a socket without a listener counts as a leftover.
 //!
 //! An abstract socket would be invisible from another network namespace, such as a lab's. The PID
 //! is read from `NSpid`. The owner of the file, the user of the process and `SO_PEERCRED` must
@@ -32,10 +32,10 @@ use wirelane::{Error, Result};
 
 use crate::privilege;
 
-/// In the order in which a process tries to have its own there.
+/// In the order in which a process tries to create its socket.
 const PLACES: [&str; 2] = ["/run", "/tmp"];
 
-/// A file that has the name of a socket of ours, and is one.
+/// A socket with the name of a control socket.
 #[derive(Clone, Debug)]
 pub(super) struct Socket {
     pub(super) path: PathBuf,
@@ -45,17 +45,17 @@ pub(super) struct Socket {
     pub(super) pid: u32,
 }
 
-/// The sockets of the processes whose number is `wanted`, in no order. How many there are is up to
-/// whoever makes them.
+/// The sockets of the processes whose number is `wanted`, in no particular order. Users can create
+/// any number of them.
 pub(super) fn sockets(wanted: impl Fn(u32) -> bool) -> impl Iterator<Item = Socket> {
     PLACES.iter().flat_map(|place| sockets_in(Path::new(place))).filter_map(move |(path, pid)| {
-        // The name first: it costs nothing.
+        // Check the name first: it costs nothing.
         let metadata = wanted(pid).then(|| fs::symlink_metadata(&path).ok())??;
         metadata.file_type().is_socket().then_some(Socket { path, user: metadata.uid(), pid })
     })
 }
 
-/// What has the name of a socket.
+/// Paths with the name of a control socket, and their process numbers.
 fn sockets_in(place: &Path) -> impl Iterator<Item = (PathBuf, u32)> {
     fs::read_dir(place).into_iter().flatten().flatten().filter_map(|entry| {
         let name = entry.file_name();
@@ -67,7 +67,7 @@ fn sockets_in(place: &Path) -> impl Iterator<Item = (PathBuf, u32)> {
 
 const PREFIX: &str = "wirelane-";
 const READY: &str = ".sock";
-/// Nobody listens yet.
+/// A socket without a listener yet.
 const NEW: &str = ".new";
 
 /// A process as the kernel knows it.
@@ -83,28 +83,29 @@ pub(super) struct Process {
 impl Process {
     /// `None` if there is no such process.
     pub(super) fn of(pid: u32) -> Option<Self> {
-        // Not the owner of /proc/PID, which is root for a process that has changed its user.
+        // The owner of /proc/PID would be root for a process that has changed its user.
         let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
         let field = |name| status.lines().find_map(|line| line.strip_prefix(name));
-        // Real, effective, saved, file system.
+        // Real, effective, saved and file system IDs.
         let user = field("Uid:")?.split_whitespace().nth(1)?.parse().ok()?;
-        // From our namespace to its own; a kernel without them does not say.
+        // From this namespace to the innermost one; kernels without PID namespaces have no such
+        // line.
         let inner = field("NSpid:").and_then(|pids| pids.split_whitespace().last()?.parse().ok());
         Some(Self { pid, user, inner: inner.unwrap_or(pid) })
     }
 
-    /// Whether it may be the one that listens there.
+    /// Whether this process may be the owner of `socket`.
     pub(super) fn owns(&self, socket: &Socket) -> bool {
         (socket.user, socket.pid) == (self.user, self.inner)
     }
 }
 
-/// Connects to whoever listens, and asks the kernel who that is. Nothing is said before that is
-/// known. `patience` is how long to wait for room among those who ask; without it there is room or
-/// not, and the stream never waits.
+/// Connects to the listener and returns its credentials from the kernel, before any data is
+/// exchanged. With `patience`, waits at most that long for room in the listener's queue. Without
+/// it, the call and the stream never block.
 ///
 /// # Errors
-/// `ConnectionRefused` if nobody listens, `WouldBlock` if there is no room, `PermissionDenied`.
+/// `ConnectionRefused` without a listener, `WouldBlock` if there is no room, `PermissionDenied`.
 pub(super) fn connect(
     path: &Path,
     patience: Option<Duration>,
@@ -119,17 +120,17 @@ pub(super) fn connect(
     Ok((UnixStream::from(socket), peer))
 }
 
-/// Begins to listen for this process. What its user's killed processes have left there is removed
-/// before.
+/// Starts to listen for this process. First removes sockets that killed processes of this user
+/// left.
 ///
 /// # Errors
-/// It can have a socket nowhere.
+/// No directory accepts a socket.
 pub(super) fn listen() -> Result<(UnixListener, PathBuf)> {
     let mut cause = None;
     for place in PLACES {
         match listen_in(Path::new(place)) {
             Ok(listening) => return Ok(listening),
-            // That only root can in the first one is no news.
+            // Only root may use the first directory: report the last error.
             Err(error) => cause = Some(Error::io(place, "bind", error)),
         }
     }
@@ -143,12 +144,12 @@ fn listen_in(place: &Path) -> io::Result<(UnixListener, PathBuf)> {
         let [new, ready] =
             [NEW, READY].map(|suffix| PathBuf::from(format!("{}{suffix}", name.display())));
         let listener = UnixListener::bind(&new)?;
-        // It is known by its name once only its user, and root, can connect, and somebody listens.
+        // The socket gets its final name once only its user and root can connect, and it listens.
         let named = fs::set_permissions(&new, Permissions::from_mode(0o600))
             .and_then(|()| fs::rename(&new, &ready));
         match named {
             Ok(()) => return Ok((listener, ready)),
-            // Before it listened it looked like a leftover.
+            // Before it listened, another process removed it as a leftover.
             Err(error) if error.kind() == ErrorKind::NotFound => {}
             Err(error) => {
                 let _ = fs::remove_file(&new);
@@ -161,21 +162,21 @@ fn listen_in(place: &Path) -> io::Result<(UnixListener, PathBuf)> {
 
 const ATTEMPTS: u32 = 8;
 
-/// What cannot be foreseen by others.
+/// A number that others cannot predict.
 fn random() -> u64 {
     // Seeded by the kernel; a file name needs no more.
     RandomState::new().hash_one(0)
 }
 
-/// Removes sockets of this user on which nobody listens. That there is no process of that number
-/// says nothing: it may have it in another PID namespace.
+/// Removes sockets of this user without a listener. A missing process of that number proves
+/// nothing: it may run in another PID namespace.
 fn remove_leftovers(place: &Path) {
     let user = privilege::uid();
     for (path, _) in sockets_in(place) {
         let is_ours = fs::symlink_metadata(&path)
             .is_ok_and(|file| file.uid() == user && file.file_type().is_socket());
         if is_ours && connect(&path, None).is_err_and(is_refused) {
-            // Another process may be doing the same.
+            // Another process may remove it at the same time.
             let _ = fs::remove_file(&path);
         }
     }
@@ -189,7 +190,7 @@ fn is_refused(error: io::Error) -> bool {
 mod tests {
     use super::*;
 
-    /// Its sockets, by name.
+    /// The control sockets in `place`, by name.
     fn names(place: &Path) -> Vec<PathBuf> {
         let mut names: Vec<_> = sockets_in(place).map(|(path, _)| path).collect();
         names.sort();
@@ -214,12 +215,12 @@ mod tests {
     fn leftovers_are_what_nobody_listens_on_whoever_runs() {
         let place = tempfile::tempdir().unwrap();
         let at = |name: &str| place.path().join(name);
-        // Of a process that runs, of one that does not, and of one that was killed before it
-        // listened.
+        // Sockets of a running process, of a process that has ended, and of one that was killed
+        // before it listened.
         for name in ["wirelane-1-x.sock", "wirelane-4194305-x.sock", "wirelane-7-x.new"] {
             drop(UnixListener::bind(at(name)).unwrap());
         }
-        // One that is listened on, by a process that does not run here, and what is none of ours.
+        // A socket with a listener that does not run here, and files that are no control sockets.
         let living = UnixListener::bind(at("wirelane-4194306-x.sock")).unwrap();
         fs::write(at("wirelane-1-file.sock"), "").unwrap();
         drop(UnixListener::bind(at("wirelane-x.sock")).unwrap());
@@ -231,7 +232,7 @@ mod tests {
         drop(living);
     }
 
-    /// Whoever listens and lets nobody in is waited for as long as was said.
+    /// A client waits as long as `patience` for a listener that accepts no connection.
     #[test]
     fn a_queue_that_is_full_is_no_leftover_and_waited_for_in_vain() {
         let place = tempfile::tempdir().unwrap();

@@ -1,6 +1,6 @@
-//! Programs that capture by Wirelane's libpcap. They answer nobody: what they count they show on
-//! boards ([`wirelane_os::board`]), one for each handle. The library's `status.rs` writes what is
-//! read here.
+//! Programs that capture with Wirelane's libpcap. They listen for no requests: each handle shows
+//! its counters on a board ([`wirelane_os::board`]). The library's `status.rs` writes the boards
+//! that this module reads.
 
 use std::fs;
 use std::io;
@@ -14,20 +14,20 @@ use wirelane_wire::text;
 
 use super::request::Identity;
 
-/// What a board says in words, once.
+/// The text of a board, which never changes.
 #[derive(Deserialize)]
 struct Text {
     schema: String,
     version: String,
-    /// When the handle was opened, on the clock that never goes back.
+    /// When the handle was opened, on the monotonic clock.
     since_ns: u64,
     /// As in `wirelane.stats/1`, with `handles`.
     document: Value,
-    /// Where in it each number belongs, in their order.
+    /// Where in the document each number belongs, in the order of the numbers.
     numbers: Vec<String>,
 }
 
-/// A handle: its board's words, with the numbers in their places.
+/// A handle: the text of its board, with the numbers filled in.
 struct Handle {
     version: String,
     since_ns: u64,
@@ -37,10 +37,10 @@ struct Handle {
 /// The lists of a document whose rows name a port by its position.
 const LISTS: [&str; 3] = ["queues", "tx", "handles"];
 
-/// A document of schema `wirelane.stats/1` about process `pid`; `None` if it shows nothing.
+/// A document of schema `wirelane.stats/1` about process `pid`; `None` if it has no board.
 ///
 /// # Errors
-/// `NotFound` if there is no such process, `PermissionDenied` if what it shows may not be seen.
+/// `NotFound` if there is no such process, `PermissionDenied` if its boards may not be read.
 pub(super) fn statistics(pid: u32) -> io::Result<Option<Value>> {
     let handles = handles(pid)?;
     let Some(version) = handles.first().map(|handle| handle.version.clone()) else {
@@ -51,7 +51,7 @@ pub(super) fn statistics(pid: u32) -> io::Result<Option<Value>> {
     for mut handle in handles {
         for (name, all) in LISTS.iter().zip(&mut lists) {
             for mut row in take(&mut handle.document, name) {
-                // Of all handles.
+                // Make the port's position count across all handles.
                 let port =
                     row["port"].as_u64().and_then(|port| port.checked_add(ports.len() as u64));
                 if let Some(row) = row.as_object_mut() {
@@ -85,12 +85,12 @@ pub(super) fn statistics(pid: u32) -> io::Result<Option<Value>> {
     Ok(Some(document))
 }
 
-/// Whether process `pid` shows something.
+/// Whether process `pid` has a board of a handle.
 pub(super) fn shows(pid: u32) -> bool {
     handles(pid).is_ok_and(|handles| !handles.is_empty())
 }
 
-/// The programs that this user may look at, `most` of them at most, and whether there are more.
+/// The programs that this user may read, up to `most`, and whether there are more.
 pub(super) fn all(user: u32, most: usize) -> (Vec<(u32, Identity)>, bool) {
     let mut found = Vec::new();
     let processes = fs::read_dir("/proc").into_iter().flatten().flatten().filter_map(|entry| {
@@ -136,7 +136,7 @@ fn handles(pid: u32) -> io::Result<Vec<Handle>> {
     Ok(board::of_process(pid)?.into_iter().filter_map(handle).collect())
 }
 
-/// Whoever wrote it: what is not understood is left out.
+/// Reads a board that any process may have written; `None` if it is malformed.
 fn handle(shown: Shown) -> Option<Handle> {
     let text: Text = serde_json::from_str(&shown.text).ok()?;
     let Text { schema, version, since_ns, mut document, numbers } = text;
@@ -150,7 +150,7 @@ fn handle(shown: Shown) -> Option<Handle> {
     Some(Handle { version, since_ns, document })
 }
 
-/// Since the first of them was opened.
+/// Seconds since the first handle was opened.
 fn elapsed_s(handles: &[Handle]) -> f64 {
     let since = handles.iter().map(|handle| handle.since_ns).min().unwrap_or(u64::MAX);
     clock::monotonic_ns().saturating_sub(since) as f64 / 1e9
@@ -162,7 +162,7 @@ fn command(pid: u32) -> Option<String> {
     Some(String::from_utf8_lossy(&name).trim_end_matches('\n').to_owned())
 }
 
-/// The rows of a list, which are gone from it then.
+/// Removes the list from the document and returns its rows.
 fn take(document: &mut Value, list: &str) -> Vec<Value> {
     match document.get_mut(list).map(Value::take) {
         Some(Value::Array(rows)) => rows,
@@ -218,7 +218,7 @@ mod tests {
         board
     }
 
-    /// The board of every handle of this process, and nothing that is no board of a handle.
+    /// The boards of all handles of this process become one document. Other boards are ignored.
     #[test]
     fn all_handles_of_a_process_are_one_document() {
         let pid = std::process::id();

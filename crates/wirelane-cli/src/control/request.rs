@@ -1,7 +1,7 @@
-//! What can be asked of a running command, and what it answers.
+//! Requests to a running command, and the replies.
 //!
-//! A request is the name of what is wanted, with what belongs to it: `"statistics"`, or
-//! `{"select": {"port": 1, "rx": "0,2"}}`. What is not known is refused, not ignored.
+//! A request is a name with its parameters: `"statistics"`, or `{"select": {"port": 1, "rx":
+//! "0,2"}}`. Unknown names and parameters are refused.
 
 use std::fmt;
 
@@ -22,9 +22,10 @@ pub(crate) enum Request {
     Statistics,
     /// Read or change which packets are selected at a port. Answered by [`Selected`].
     Select(Select),
-    /// Read or change what is cut and merged at a port. Answered by [`Offloading`].
+    /// Read or change GSO and GRO at a port. Answered by [`Offloading`].
     Offload(Offload),
-    /// Write what a recording holds in memory, and what comes next. Answered by [`Triggered`].
+    /// Write the packets that a recording holds in memory, and the packets that follow. Answered by
+    /// [`Triggered`].
     Trigger,
 }
 
@@ -39,12 +40,12 @@ pub(crate) struct Identity {
     /// The directory that it records into.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) store: Option<String>,
-    /// By which library of ours another program captures, if it does.
+    /// The library of Wirelane with which another program captures.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) library: Option<String>,
 }
 
-/// How to change which packets are selected. What is absent stays.
+/// A change of the selected packets. Absent fields keep their values.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Select {
@@ -68,7 +69,7 @@ pub(crate) enum Expression {
     Text(String),
 }
 
-/// What is selected at a port.
+/// The packets that are selected at a port.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Selected {
     pub(crate) port: usize,
@@ -93,7 +94,7 @@ impl fmt::Display for Selected {
     }
 }
 
-/// How to change what is cut and merged. What is absent stays.
+/// A change of GSO and GRO. Absent fields keep their values.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Offload {
@@ -105,7 +106,7 @@ pub(crate) struct Offload {
     pub(crate) gso_max: Option<u32>,
 }
 
-/// What is cut and merged at a port.
+/// GSO and GRO at a port.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Offloading {
     pub(crate) port: usize,
@@ -120,7 +121,7 @@ impl fmt::Display for Offloading {
     }
 }
 
-/// What a trigger has done.
+/// The effect of a trigger.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Triggered {
     /// How many triggers there were, this one included.
@@ -141,27 +142,27 @@ impl fmt::Display for Triggered {
     }
 }
 
-/// What comes back.
+/// A reply.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Reply {
-    /// It was done; this is the answer to that request.
+    /// The result of the request.
     Done(Value),
-    /// It was not done.
+    /// The error of the request.
     Refused(Refusal),
 }
 
-/// An [`Error`] on its way.
+/// An [`Error`] as sent to the client.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Refusal {
-    /// The request was wrong, and not its execution.
+    /// Whether the request itself was wrong; otherwise its execution failed.
     usage: bool,
     /// Object, cause and what to do about it, on one line.
     error: String,
 }
 
 impl Request {
-    /// Reads a line that anybody may have written.
+    /// Parses a line from an untrusted client.
     ///
     /// # Errors
     /// It is not text, or not a request.
@@ -174,15 +175,15 @@ impl Request {
 }
 
 impl Select {
-    /// Whether nothing is to be changed.
+    /// Whether the request changes nothing.
     pub(super) fn is_empty(&self) -> bool {
         *self == Self { port: self.port, ..Self::default() }
     }
 
-    /// The masks after this change of `mask`; `queues` is how many "all" stands for.
+    /// Applies this change to `mask`; "all" means `queues` queues.
     ///
     /// # Errors
-    /// A list of queues is none.
+    /// A list of queues is malformed.
     pub(super) fn apply(&self, mut mask: QueueMask, queues: usize) -> Result<QueueMask> {
         if let Some(text) = &self.rx {
             change(&mut mask.rx, text, queues)?;
@@ -267,7 +268,7 @@ mod tests {
             assert_eq!(error.kind(), ErrorKind::Usage);
             assert!(error.to_string().contains(part), "{text}: {error}");
         }
-        // Deeper than anything that has a meaning.
+        // Nested deeper than any valid request.
         assert!(Request::parse("[".repeat(60_000).as_bytes()).is_err());
         assert!(Request::parse(b"\xff\xfe").is_err());
     }
@@ -293,7 +294,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever comes is a request, or an error on one line.
+        /// Any bytes are a request, or an error on one line.
         #[test]
         fn any_line_is_parsed_or_refused(line in proptest::collection::vec(any::<u8>(), 0..200)) {
             if let Err(error) = Request::parse(&line) {
@@ -301,7 +302,7 @@ mod tests {
             }
         }
 
-        /// Also what looks like a request.
+        /// Also for text that resembles a request.
         #[test]
         fn any_json_is_parsed_or_refused(
             name in "(identity|statistics|select|offload|trigger|.{0,5})",
@@ -314,7 +315,7 @@ mod tests {
             }
         }
 
-        /// What one side writes the other one reads, on one line.
+        /// A written request is one line, and is read back unchanged.
         #[test]
         fn requests_come_as_they_went(select in any_select()) {
             let request = Request::Select(select);

@@ -1,4 +1,4 @@
-//! The side that answers: in the running command.
+//! The side that answers requests, in the running command.
 
 use std::fs;
 use std::io::{self, ErrorKind};
@@ -25,24 +25,24 @@ const MOST: usize = 32;
 /// How long to wait for descriptors or memory, if the system has none left for a conversation.
 const RECOVERY: Duration = Duration::from_millis(50);
 
-/// Answers requests while it lives.
+/// Answers requests until it is dropped.
 pub(crate) struct ControlServer {
     path: PathBuf,
     door: Arc<Door>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// Where requests come in.
+/// The listening socket.
 struct Door {
     listener: UnixListener,
-    /// Shutting the listener down wakes who waits there; what accept(2) says then may be anything,
-    /// such as that there are no descriptors.
+    /// Shutting the listener down wakes the waiting thread. The error of accept(2) may then be any,
+    /// even that there are no descriptors.
     closes: AtomicBool,
 }
 
 impl ControlServer {
-    /// Listens on the socket of this process. If that cannot be, it says so: the command does not
-    /// depend on it.
+    /// Listens on the socket of this process. Failure is only a note: the command does not depend
+    /// on the socket.
     pub(crate) fn start(subject: Subject) -> Option<Self> {
         let server = Self::listen(subject);
         if let Err(error) = &server {
@@ -68,10 +68,10 @@ impl ControlServer {
 }
 
 impl Drop for ControlServer {
-    /// Ends all conversations, so that nothing of the subject is in use afterwards.
+    /// Ends all conversations, so that the subject is no longer in use.
     fn drop(&mut self) {
-        // First this: whoever is cut short, and looks again, finds that nobody listens any more. It
-        // also wakes the thread, whatever has become of the file.
+        // The order matters: an interrupted client that looks again finds no listener. Shutting
+        // down also wakes the thread, even if the file is gone.
         self.door.closes.store(true, Ordering::Release);
         let _ = rustix::net::shutdown(&self.door.listener, rustix::net::Shutdown::Both);
         let _ = fs::remove_file(&self.path);
@@ -81,13 +81,13 @@ impl Drop for ControlServer {
     }
 }
 
-/// Lets requests in.
+/// Accepts connections.
 struct Reception {
     subject: Arc<Subject>,
     guests: Vec<Guest>,
 }
 
-/// A conversation that takes place.
+/// A running conversation.
 struct Guest {
     stream: UnixStream,
     thread: JoinHandle<()>,
@@ -117,15 +117,16 @@ impl Reception {
     fn admit(&mut self, stream: UnixStream) -> io::Result<()> {
         if self.guests.len() >= MOST {
             let error = Error::failed("control", format!("{MOST} clients are connected already"));
-            // There is room for this in any socket that nothing was written to.
+            // A new socket has room for this reply.
             let _ = reply(&mut Lines::new(&stream), Err(error.help("try again")));
             return Ok(());
         }
         let (ours, subject) = (stream.try_clone()?, Arc::clone(&self.subject));
         let thread = thread::Builder::new().name("wl-answer".into()).spawn(move || {
-            // Whoever went away in the middle of it misses an answer.
+            // A client that disconnects early gets no answer.
             let _ = converse(&stream, &subject);
-            // The reception still has the socket: nobody is to go on writing into it.
+            // The reception still has the socket open: shut it down, so that the client stops
+            // writing.
             let _ = stream.shutdown(Shutdown::Both);
         })?;
         self.guests.push(Guest { stream: ours, thread });

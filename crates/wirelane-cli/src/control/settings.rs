@@ -1,4 +1,4 @@
-//! What a running command has set at its ports, for people and programs.
+//! The settings of a running command's ports, for people and programs.
 
 use std::fmt::Display;
 
@@ -37,7 +37,7 @@ impl<T: Serialize + Display> Settings<T> {
         output::print(&self.of.iter().map(line).collect::<String>())
     }
 
-    /// One object: that of the only port, or one with a list of them.
+    /// One object: the only port, or a list of all ports.
     fn document(&self) -> Result<Value> {
         let value = |setting| {
             serde_json::to_value(setting)

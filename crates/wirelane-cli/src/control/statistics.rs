@@ -1,4 +1,4 @@
-//! What `wirelane stats` shows: schema `wirelane.stats/1`, of the family of the summary.
+//! The document of `wirelane stats`, schema `wirelane.stats/1`, similar to the summary.
 
 use serde::Serialize;
 use wirelane::clock;
@@ -27,14 +27,14 @@ pub(super) struct Document {
     store: Option<Store>,
 }
 
-/// A port, and what can be changed at it.
+/// A port and its settings.
 #[derive(Serialize)]
 struct Port {
     #[serde(flatten)]
     info: PortInfo,
-    /// If anything is received from it.
+    /// `None` if the port receives no packets.
     selected: Option<Selected>,
-    /// If anything can be cut or merged at it.
+    /// `None` if GSO and GRO cannot be changed at the port.
     offload: Option<Offloading>,
     frames: Frames,
 }
@@ -44,7 +44,7 @@ struct Port {
 struct Frames {
     #[serde(flatten)]
     counts: FrameCounts,
-    /// With the program: received and not yet given back.
+    /// Frames that the program has received and not yet returned.
     held: u64,
 }
 

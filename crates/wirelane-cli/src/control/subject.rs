@@ -1,4 +1,4 @@
-//! What requests are about: the ports of this process, and what is counted.
+//! The subject of requests: the ports of this process and their counters.
 
 use std::str::FromStr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,30 +20,30 @@ pub(crate) struct Subject {
     pub(crate) command: &'static str,
     pub(crate) started: Instant,
     pub(crate) monitor: Monitor,
-    /// By position.
+    /// In order of position.
     pub(crate) ports: Vec<Served>,
-    /// Whether packets are received, of which some can be selected.
+    /// Whether packets are received, so that requests can select some.
     pub(crate) receives: bool,
-    /// Whether the process has given its privileges away.
+    /// Whether the process has dropped its privileges.
     pub(crate) dropped_privileges: bool,
     /// Of a recording.
     pub(crate) store: Option<StoreView>,
 }
 
-/// What can be changed at one port.
+/// The settings of one port that requests can change.
 pub(crate) struct Served {
     control: Arc<dyn Control>,
-    /// What is cut and merged there, if that can be changed.
+    /// GSO and GRO, if they can be changed.
     switches: Option<PortSwitches>,
-    /// What it takes from the host, if anything.
+    /// The packets that the port takes from the host, if any.
     diversion: Option<Diversion>,
-    /// The filter in force. Held during a change, so that one is made after the other.
+    /// The current filter. Locked during a change, so that changes are made one after the other.
     filter: Mutex<Option<String>>,
 }
 
 impl Served {
-    /// Ports that were opened with this filter. Each may have switches, and may take packets from
-    /// the host, but with no later filter those of the user's connection.
+    /// Ports that were opened with this filter. With a diversion, a later filter may not take the
+    /// user's own connection from the host.
     pub(crate) fn all(
         controls: Vec<Arc<dyn Control>>,
         switches: Vec<Option<PortSwitches>>,
@@ -73,12 +73,12 @@ impl Served {
         self.filter.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What is selected now.
+    /// The packets that are selected now.
     pub(super) fn selected(&self, port: usize) -> Selected {
         self.describe(port, &self.lock())
     }
 
-    /// What is cut and merged now, if anything can be.
+    /// The current GSO and GRO settings, if they can be changed.
     pub(super) fn offloading(&self, port: usize) -> Option<Offloading> {
         let switches = self.switches.as_ref()?.settings();
         Some(Offloading {
@@ -115,7 +115,8 @@ impl Subject {
         }
     }
 
-    /// Changes what a port selects, or reads it; of all ports, if none is named.
+    /// Changes or reads the selection of a port. Reads all ports if the request names none and
+    /// changes nothing.
     pub(super) fn select(&self, select: &Select) -> Result<Vec<Selected>> {
         if select.port.is_none() && select.is_empty() {
             let of = |(position, port): (usize, &Served)| port.selected(position);
@@ -155,7 +156,8 @@ impl Subject {
         Ok(port.describe(position, &filter))
     }
 
-    /// Changes what is cut and merged at a port, or reads it; of all ports, if none is named.
+    /// Changes or reads GSO and GRO of a port. Reads all ports if there are several and the request
+    /// is empty.
     pub(super) fn offload(&self, offload: &Offload) -> Result<Vec<Offloading>> {
         if self.ports.len() > 1 && *offload == Offload::default() {
             let of = |(position, port): (usize, &Served)| port.offloading(position);
@@ -191,7 +193,7 @@ impl Subject {
             switches.set_gro(protocols)?;
         }
         if let Some(Err(error)) = gso.map(|protocols| switches.set_gso(protocols)) {
-            // What was in force is in force again.
+            // Restore the previous setting.
             let _ = switches.set_gro(before);
             return Err(self.explain(error));
         }
@@ -237,7 +239,7 @@ impl Subject {
         format!("choose with --port: {}", names.join(", "))
     }
 
-    /// Adds what privileges that are gone may have to do with a refusal.
+    /// Names dropped privileges as a possible reason for a refusal.
     fn explain(&self, error: Error) -> Error {
         // EPERM (1) or EACCES (13).
         if self.dropped_privileges && matches!(error.errno(), Some(1 | 13)) {

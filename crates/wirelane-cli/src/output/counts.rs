@@ -1,4 +1,4 @@
-//! What `wirelane count` has counted: as tables that fit the terminal, and as JSON.
+//! The results of `wirelane count`: as tables that fit the terminal, and as JSON.
 
 use clap::ValueEnum;
 use serde::Serialize;
@@ -7,7 +7,7 @@ use wirelane::session::count::{By, Counts, Endpoint, Key, Load, Reason, Row};
 use super::table::Table;
 use super::{counted, grouped};
 
-/// What makes a row large.
+/// The sort key of rows, descending.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Order {
     /// Many packets
@@ -63,7 +63,7 @@ struct RowView {
     last_ns: Option<u64>,
 }
 
-/// What a key is made of.
+/// The parts of a key.
 #[derive(Serialize)]
 #[serde(untagged)]
 enum Parts {
@@ -102,7 +102,7 @@ impl TableView {
         };
         let rows = counts.rows.iter().map(|row| row.sum);
         let placed = rows.chain([counts.unplaced]).fold(Load::default(), |mut all, sum| {
-            // Each packet is sent by one and received by one, but by flows.
+            // Count each packet once: by sender for hosts and ports, in both directions for flows.
             all += if matches!(by, By::Host | By::Port) { sum.sent } else { sum.all() };
             all
         });
@@ -123,7 +123,7 @@ impl TableView {
         }
     }
 
-    /// A table of as much as fits in `width` columns; then what is not in it.
+    /// A table with as many columns as fit in `width`, followed by the packets without a row.
     pub(crate) fn text(&self, width: usize) -> String {
         let columns = [Columns::All, Columns::Packets, Columns::Sum, Columns::Least];
         let tables = columns.into_iter().map(|columns| self.table(columns));
@@ -157,7 +157,7 @@ impl TableView {
         table
     }
 
-    /// For keys that are too long: flows with an end on each line, and what that end sent.
+    /// For long keys: flows with one end per line, and the traffic that this end sent.
     fn stacked(&self) -> Table {
         let mut table = Table::figures(&[self.by, "packets", "bytes"]);
         for row in &self.rows {
@@ -174,7 +174,7 @@ impl TableView {
         table
     }
 
-    /// The part of all packets or bytes.
+    /// The share of all packets or bytes.
     fn share(&self, load: &Amount) -> String {
         let (part, whole) = match self.order {
             Order::Packets => (load.packets, self.total.packets),
@@ -184,11 +184,11 @@ impl TableView {
     }
 }
 
-/// What is shown of a row.
+/// The columns that are shown.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Columns {
     All,
-    /// Of directions only packets.
+    /// Of each direction, only packets.
     Packets,
     /// No directions.
     Sum,
@@ -287,7 +287,7 @@ impl From<Load> for Amount {
     }
 }
 
-/// Why packets are in no row.
+/// Why packets have no row.
 fn reason(reason: Reason, by: By) -> String {
     match reason {
         Reason::NotIp => "not IP".to_owned(),

@@ -1,4 +1,4 @@
-//! What metering came to.
+//! The result of metering.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -8,7 +8,7 @@ use wirelane_flow::session::FlowCounts;
 
 use super::{counted, grouped, line};
 
-/// What became of packets and of flows.
+/// Counters of metered packets and of flows.
 pub(crate) struct FlowFigures {
     pub(crate) metered: MeterCounts,
     pub(crate) flows: FlowCounts,
@@ -18,24 +18,24 @@ pub(crate) struct FlowFigures {
 /// `truncated` and `malformed` is the number of packets delivered.
 #[derive(Serialize)]
 pub(crate) struct Flows {
-    /// Flows that went out, and the packets in them.
+    /// Exported flows, and the packets in them.
     exported: u64,
     packets: u64,
-    /// Of them, those that made way for others.
+    /// Exported flows that were evicted to make room for others.
     evicted: u64,
     /// Flows for which the output was too slow, and the packets in them.
     dropped: u64,
     dropped_packets: u64,
-    /// Flows that came after the output had failed, and the packets in them.
+    /// Flows that ended after the output had failed, and the packets in them.
     refused: u64,
     refused_packets: u64,
     not_ip: u64,
     encrypted: u64,
     truncated: u64,
     malformed: u64,
-    /// Packets of tunnels that are too many to be told apart.
+    /// Packets of tunnels that share a flow because there are too many tunnels.
     tunnels_not_told_apart: u64,
-    /// The stores that they are of.
+    /// The stores that were read.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     stores: Vec<String>,
     /// Collectors, and directories or stores of files.
@@ -43,16 +43,16 @@ pub(crate) struct Flows {
     pub(super) exports: Vec<Export>,
 }
 
-/// What became of flows or packets that left for elsewhere: as `wirelane-query` says it, too.
+/// The result of exporting flows or packets. `wirelane-query` reports it, too.
 #[derive(Default, Deserialize, Serialize)]
 pub(crate) struct Export {
     to: String,
-    /// Flows that went out, or packets.
+    /// Exported flows or packets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     flows: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     packets: Option<u64>,
-    /// Those that will not.
+    /// Flows or packets that were lost.
     lost: u64,
     /// Of a collector: messages.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -61,7 +61,7 @@ pub(crate) struct Export {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     files: Option<u64>,
     bytes: u64,
-    /// How often it was away.
+    /// How often the collector or store failed.
     failures: u64,
     last_failure: Option<String>,
 }
@@ -81,8 +81,8 @@ impl Export {
         }
     }
 
-    /// What became of so many packets that were given to the program, as far as it told that: what
-    /// it did not tell of, it did not take.
+    /// The result for `given` packets, as the program reported it in `told`. Packets that it did
+    /// not report are lost.
     pub(crate) fn of_packets(to: &str, told: Option<Value>, given: Option<u64>) -> Self {
         let told = told.and_then(|told| serde_json::from_value::<Self>(told).ok());
         let mut export = told.unwrap_or_default();
@@ -94,7 +94,7 @@ impl Export {
         export
     }
 
-    /// Packets that it was about.
+    /// Exported and lost packets.
     pub(super) fn all_packets(&self) -> u64 {
         self.packets.unwrap_or(0) + self.lost
     }
@@ -119,10 +119,10 @@ impl Export {
     }
 }
 
-/// Of a summary: rows of packets, which with those lost are all that were delivered.
+/// Rows of packets in a summary. Exported and lost packets add up to all delivered packets.
 #[derive(Serialize)]
 pub(crate) struct Packets {
-    /// The stores, or the file, that they are of.
+    /// The stores, or the file, that were read.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     sources: Vec<String>,
     exports: Vec<Export>,
@@ -164,7 +164,7 @@ impl Flows {
         format!("{} of {}", counted(self.exported, "flow"), counted(self.packets, "packet"))
     }
 
-    /// What is in no flow, and what became of flows before their time.
+    /// Prints exports, packets in no flow, and flows that were exported early, dropped or refused.
     pub(super) fn print(&self) {
         self.exports.iter().for_each(Export::print);
         let parts = [

@@ -1,4 +1,4 @@
-//! What was counted, on one line; and what helps against each kind of loss.
+//! The counters on one line, and the remedy for each kind of loss.
 
 use std::cmp::Reverse;
 
@@ -24,23 +24,23 @@ impl Loss {
     pub(super) const BAD_HEADER: Self =
         Self { name: "bad_header", of: |dropped| dropped.bad_header };
 
-    /// In the order in which a packet meets them.
+    /// In the order in which a packet passes them.
     pub(super) const ALL: [Self; 5] =
         [Self::BAD_HEADER, Self::KERNEL, Self::RING_FULL, Self::WRITER, Self::TX_FULL];
 
-    /// How many packets were lost so, as far as that is known.
+    /// The number of packets that were lost this way, as far as known.
     pub(super) fn count(self, counts: &Counts) -> u64 {
         counts.queues.iter().filter_map(|queue| (self.of)(&queue.dropped)).sum()
     }
 }
 
 impl Counts {
-    /// What was captured, rejected and lost.
+    /// Packets captured, rejected and lost.
     pub(super) fn captured(&self) -> String {
         self.taken("captured")
     }
 
-    /// What was counted, rejected and lost.
+    /// Packets counted, rejected and lost.
     pub(super) fn counted(&self) -> String {
         self.taken("counted")
     }
@@ -57,7 +57,7 @@ impl Counts {
         }
     }
 
-    /// What came, what was sent, and what became of the rest.
+    /// Packets received and sent, and the losses by kind.
     pub(super) fn forwarded(&self) -> String {
         let Totals { received, delivered, merged, sent, .. } = &self.totals;
         let received = received.unwrap_or(*delivered);
@@ -71,7 +71,7 @@ impl Counts {
         text + ", " + &self.rest()
     }
 
-    /// How long it took, and how many packets that is in a second.
+    /// The elapsed time, and packets per second.
     pub(super) fn pace(&self, elapsed_s: f64) -> String {
         let rate = self.totals.delivered as f64 / elapsed_s.max(1e-9);
         format!(" in {elapsed_s:.3} s ({}packet/s)", scaled(rate))
@@ -81,7 +81,7 @@ impl Counts {
         let Totals { filtered, dropped, .. } = &self.totals;
         let mut text = match filtered {
             Some(filtered) => format!("{} filtered", grouped(*filtered)),
-            // The kernel, or what runs in it, has rejected them.
+            // The kernel, or a program in it, has rejected them.
             None => "filtered not counted".to_owned(),
         };
         let reasons = self.reasons();
@@ -116,7 +116,7 @@ impl Counts {
     }
 }
 
-/// What was dropped so far, by reason, on a line.
+/// Drops so far, by reason, on one line.
 pub(crate) fn drops(queues: &[QueueStats]) -> String {
     let sum = |loss: Loss| {
         counter(queues.iter().map(|queue| (loss.of)(&queue.dropped)).sum::<Option<u64>>())
@@ -126,7 +126,7 @@ pub(crate) fn drops(queues: &[QueueStats]) -> String {
     format!("dropped    {}", counts.join(", "))
 }
 
-/// What was counted so far, on a line of standard error.
+/// Prints the counters so far, on a line of standard error.
 pub(crate) fn print_so_far(reading: Reading, elapsed_s: f64) {
     let counts = Counts::of(reading);
     let written = counts.totals.written.map(|packets| format!("; {} written", grouped(packets)));
@@ -139,12 +139,12 @@ pub(crate) fn print_so_far(reading: Reading, elapsed_s: f64) {
     line(format_args!("so far: {headline}{pace}{}", written.unwrap_or_default()));
 }
 
-/// What helps against a loss.
+/// Advice against losses.
 pub(super) struct Remedies<'a> {
     pub(super) command: &'a str,
-    /// Where packets go, if they are written.
+    /// The path of the output, if packets are written.
     pub(super) path: Option<&'a str>,
-    /// At which packets were written.
+    /// The speed of writing.
     pub(super) bytes_per_s: f64,
 }
 
@@ -202,7 +202,7 @@ mod tests {
 
     use super::*;
 
-    /// What a capture of a simulated interface has counted.
+    /// Counters of a capture of a simulated interface.
     fn counts(spec: &str, filter: Option<&str>) -> Counts {
         let filter = filter.map(|text| text.parse().unwrap());
         let mut options = OpenOptions::default();

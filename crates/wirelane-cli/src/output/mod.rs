@@ -1,4 +1,4 @@
-//! What the command says: people read standard error, programs read JSON on standard output.
+//! Output of the command: people read standard error, programs read JSON on standard output.
 
 pub(crate) mod counts;
 mod flows;
@@ -40,7 +40,7 @@ pub fn line(text: Arguments<'_>) {
     });
 }
 
-/// Writes a note for users, in which the library's advice is in options of this command.
+/// Writes a note for users. The library's advice is translated into options of this command.
 pub(crate) fn note(text: impl Display) {
     line(format_args!("note: {}", with_options(&text.to_string())));
 }
@@ -58,8 +58,7 @@ pub(crate) fn all_but_first(errors: impl IntoIterator<Item = Error>) -> Result<(
     first.map_or(Ok(()), Err)
 }
 
-/// A sentence that is too long for so many columns on several lines; a row of a table stays what it
-/// is.
+/// Folds a sentence that exceeds `width` columns. Rows of tables stay whole.
 fn folded(text: String, width: usize) -> String {
     let is_row = text.contains('\n') || text.contains("  ");
     if is_row || text.chars().count() <= width {
@@ -76,7 +75,7 @@ pub fn json(document: &impl Serialize) -> Result<()> {
     write(&text(document)?)
 }
 
-/// What was asked for, on standard output.
+/// Prints the result of a command on standard output.
 pub(crate) fn print(text: &str) -> Result<()> {
     write(&printable_lines(text))
 }
@@ -89,10 +88,10 @@ fn write(text: &str) -> Result<()> {
     screen::above(write).map_err(|error| Error::io("standard output", "write", error))
 }
 
-/// Standard output as a file, whose writes nothing delays.
+/// Standard output as an unbuffered file.
 ///
 /// # Errors
-/// There is none.
+/// There is no standard output.
 pub(crate) fn standard_output() -> Result<File> {
     let file = io::stdout().as_fd().try_clone_to_owned().map(File::from);
     file.map_err(|error| Error::io("standard output", "open", error))
@@ -116,7 +115,7 @@ pub(crate) fn counted(count: u64, noun: &str) -> String {
     format!("{} {noun}{}", grouped(count), if count == 1 { "" } else { "s" })
 }
 
-/// The name of a file; of `-`, what that is: standard input or output.
+/// The name of a file. `dash` replaces `-`: standard input or output.
 pub(crate) fn name_of(path: &Path, dash: &str) -> String {
     if path.as_os_str() == "-" { dash.into() } else { path.display().to_string() }
 }
@@ -139,7 +138,7 @@ pub fn wrap(text: &str, width: usize) -> Vec<String> {
 /// One JSON object on a line.
 ///
 /// # Errors
-/// It has no text.
+/// The document cannot be encoded.
 pub fn text(document: &impl Serialize) -> Result<String> {
     let text = serde_json::to_string(document);
     let text = text.map_err(|error| Error::io("summary", "encode", error.into()))?;
@@ -149,7 +148,7 @@ pub fn text(document: &impl Serialize) -> Result<String> {
 /// A number people can read, with three digits: `1.23 M`, `12.3 k`, `999`.
 pub fn scaled(value: f64) -> String {
     for (scale, unit) in [(1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")] {
-        // What rounds to 1000 of a unit is 1 of the next.
+        // A value that rounds to 1000 of a unit is 1 of the next unit.
         if value >= scale * 0.9995 {
             let value = value / scale;
             let digits = if value < 9.995 { 2 } else { usize::from(value < 99.95) };

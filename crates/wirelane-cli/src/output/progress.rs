@@ -1,4 +1,4 @@
-//! What happens now, on a terminal only: the total, what is written, and the busiest queues.
+//! Live progress on a terminal: totals, the output file, and the busiest queues.
 
 use std::cmp::Reverse;
 use std::path::{Path, PathBuf};
@@ -31,7 +31,7 @@ pub(crate) struct Progress {
     stop: Arc<AtomicBool>,
 }
 
-/// What a line is about: packets, bytes and drops, before and now.
+/// Counters behind a line: packets and bytes since the last update, and all drops.
 #[derive(Clone, Copy, Default)]
 struct Flow {
     packets: u64,
@@ -40,25 +40,25 @@ struct Flow {
 }
 
 impl Progress {
-    /// Lines for a command that began at `started`; `None` if nobody would see them.
+    /// Lines for a command that began at `started`; `None` without a terminal.
     pub(crate) fn new(started: Instant, ports: Vec<String>, now: Reading) -> Option<Self> {
         if !screen::is_able() {
             return None;
         }
         let stop = Arc::default();
-        // Without it, ^Z leaves the lines behind.
+        // Without this handler, ^Z would leave the lines on the screen.
         let _ = signal_hook::flag::register(SIGTSTP, Arc::clone(&stop));
         let ports = if ports.len() > 1 { ports } else { Vec::new() };
         Some(Self { started, before: now, since: Instant::now(), ports, file: None, stop })
     }
 
-    /// With the file that is written.
+    /// Adds the name of the output file.
     #[must_use]
     pub(crate) fn into_file(self, path: Option<&Path>) -> Self {
         Self { file: path.map(Path::to_owned), ..self }
     }
 
-    /// Whether it is time to show what has changed. Looks after the terminal in any case.
+    /// Whether the lines are due for an update. Also handles ^Z and a resized terminal.
     pub(crate) fn is_due(&self) -> bool {
         if self.stop.swap(false, Ordering::Relaxed) {
             screen::clear();
@@ -68,7 +68,7 @@ impl Progress {
         self.since.elapsed() >= EVERY && screen::is_there()
     }
 
-    /// Shows what has changed, if it is time to; `more` are lines of the caller.
+    /// Updates the lines if they are due; `more` are lines of the caller.
     pub(crate) fn update(&mut self, now: Reading, more: impl IntoIterator<Item = String>) {
         if self.is_due() {
             let seconds = self.since.elapsed().as_secs_f64().max(1e-3);
@@ -86,8 +86,8 @@ impl Progress {
         }
     }
 
-    /// As [`Progress::update`], with lines of the caller in place of those of the queues: `more` is
-    /// told how many there is room for.
+    /// As [`Progress::update`], but with the caller's lines in place of the queues. `more` gets the
+    /// number of lines that fit.
     pub(crate) fn update_with(&mut self, now: Reading, more: impl FnOnce(usize) -> Vec<String>) {
         if self.is_due() {
             let seconds = self.since.elapsed().as_secs_f64().max(1e-3);
@@ -124,7 +124,7 @@ impl Progress {
         lines
     }
 
-    /// How long it runs, what it has so far, and where that goes.
+    /// The elapsed time, the packets so far, and the output.
     fn head(&self, now: &Reading, seconds: f64) -> String {
         let elapsed = self.started.elapsed().as_secs();
         let (hours, minutes) = (elapsed / 3600, elapsed / 60 % 60);
@@ -159,7 +159,7 @@ impl Progress {
         head
     }
 
-    /// What each queue has received since the last time. Queues may have been added.
+    /// The traffic of each queue since the last update. Queues may have been added.
     fn flows(&self, now: &Reading) -> Vec<Flow> {
         let flow = |(position, now): (usize, &QueueStats)| {
             let before = self.before.queues.get(position);
@@ -183,8 +183,8 @@ impl Progress {
     }
 }
 
-/// So many of the lines, those of the busiest queues that have seen something at all, in their
-/// order; the last one says how many are left out.
+/// At most `room` lines: the busiest queues with any traffic, in their order. The last line names
+/// how many are left out.
 fn busiest(lines: Vec<String>, flows: &[(Flow, bool)], room: usize) -> Vec<String> {
     if lines.len() <= room {
         return lines;
@@ -203,7 +203,7 @@ fn busiest(lines: Vec<String>, flows: &[(Flow, bool)], room: usize) -> Vec<Strin
     lines
 }
 
-/// The end of a name, as far as it fits.
+/// The end of a name, shortened to `columns`.
 fn shortened(name: &str, columns: usize) -> String {
     let length = name.chars().count();
     match columns.checked_sub(1) {
@@ -213,7 +213,7 @@ fn shortened(name: &str, columns: usize) -> String {
     }
 }
 
-/// Bytes that can still be written where the file is.
+/// Free bytes in the file system of the file.
 fn free(file: &Path) -> Option<u64> {
     if file.as_os_str() == "-" {
         return None;

@@ -14,10 +14,10 @@ use super::summary::{Coalesced, Cpu, Destination, Frames, Segmented, Summary, To
 use super::table::Table;
 use super::{counter, grouped, line, note, plural, printable, scaled, sized};
 
-/// Most queues that are shown unless more is asked for.
+/// Most queues in the table without -v.
 const QUEUES: usize = 16;
 
-/// A summary, and whether all of it is asked for.
+/// A summary, and whether to print all of it.
 pub(crate) struct Report<'a> {
     pub(crate) summary: &'a Summary,
     pub(crate) verbose: bool,
@@ -56,7 +56,7 @@ impl Report<'_> {
         packets.iter().for_each(Packets::print);
         self.print_losses();
         self.print_notes();
-        // Of a count, of flows and of rows, what was asked for is elsewhere.
+        // For counts, flows and rows of packets, the result is in another place.
         let is_elsewhere = self.summary.tables.is_some() || flows.is_some() || packets.is_some();
         if !is_elsewhere || self.verbose {
             self.print_queues();
@@ -82,7 +82,7 @@ impl Report<'_> {
         }
     }
 
-    /// Whether packets were looked at, and neither sent nor passed on.
+    /// Whether the command only received packets, without sending or forwarding.
     fn is_capture(&self) -> bool {
         self.summary.sent.is_none() && self.summary.command != "forward"
     }
@@ -109,7 +109,7 @@ impl Report<'_> {
         format!(" → {name} ({}, {size}{kept})", plural(files, "file"))
     }
 
-    /// Why packets were lost, and what helps.
+    /// Prints why packets were lost, and the remedy.
     fn print_losses(&self) {
         let Summary { counts, output, store, elapsed_s, errors, command, .. } = self.summary;
         let bytes = store.as_ref().map(|store| store.bytes).or(counts.totals.written_bytes);
@@ -126,7 +126,7 @@ impl Report<'_> {
         }
     }
 
-    /// What is worth knowing besides, each thing once.
+    /// Prints further notes, each one once.
     fn print_notes(&self) {
         let Summary { ports, store, order, .. } = self.summary;
         let mut notes: Vec<(&str, Vec<&str>)> = Vec::new();
@@ -161,7 +161,8 @@ impl Report<'_> {
         }
     }
 
-    /// The queues that saw something: with many, those that lost packets and the busiest.
+    /// Prints the queues with traffic. With many queues, prints only the lossy and the busiest
+    /// ones.
     fn print_queues(&self) {
         let queues = &self.summary.counts.queues;
         let lost = |queue: &QueueStats| {
@@ -187,7 +188,7 @@ impl Report<'_> {
                 None => name,
             };
             let cells = columns.iter().map(|column| match (column.of)(queue) {
-                // The rings that several interfaces share have lost or rejected it; another row has
+                // A ring that several interfaces share lost or rejected the packet: another row has
                 // the number.
                 None if queue.interface.is_some() && queue.received.is_some() => "-".to_owned(),
                 count => counter(count),
@@ -201,7 +202,7 @@ impl Report<'_> {
         }
     }
 
-    /// Those that say something.
+    /// The columns with a nonzero figure, and the permanent columns.
     fn columns(&self, queues: &[(usize, &QueueStats)]) -> Vec<Column> {
         let is_capture = self.is_capture();
         let delivered = if is_capture { "captured" } else { "delivered" };
@@ -336,8 +337,8 @@ impl Report<'_> {
         line(format_args!("CPU {user_s:.2} s user, {system_s:.2} s system{each}"));
     }
 
-    /// Whether a newcomer may be trying the command: a whole capture of a simulated interface to a
-    /// file.
+    /// Whether a newcomer may be trying the command: a complete capture of a simulated interface to
+    /// a file.
     fn is_demonstration(&self, path: &Path) -> bool {
         self.summary.ports.iter().all(|port| port.backend == Backend::Sim)
             && path.as_os_str() != "-"
@@ -368,7 +369,7 @@ fn print(table: &Table) {
     }
 }
 
-/// The name of the file, or a pattern for those of all.
+/// The name of the file, or a pattern for the names of all files.
 fn names(output: &Destination) -> PathBuf {
     let mark = match (output.split, output.rotates) {
         (true, _) => ".*",

@@ -1,8 +1,8 @@
 //! The lines at the bottom of a terminal that change while a command runs.
 //!
-//! The cursor rests at the beginning of the first of them. A terminal that is made narrower may
-//! wrap what stands on it, but the cursor keeps its place in the text: all that is below it is
-//! ours, and is cleared from there. For the same reason the `^C` of the terminal is overwritten.
+//! The cursor rests at the beginning of the first line. A terminal that becomes narrower may wrap
+//! the lines, but the cursor keeps its place in the text: all text below it belongs to this module
+//! and is cleared from there. For the same reason the `^C` of the terminal is overwritten.
 
 use std::fmt::Write as _;
 use std::io::{IsTerminal, Write as _, stderr, stdout};
@@ -13,7 +13,7 @@ use rustix::termios::tcgetwinsize;
 use wirelane::halt::is_in_foreground;
 use wirelane_wire::text::printable;
 
-/// What stands there, and the columns and rows of the terminal by then.
+/// The current lines, and the columns and rows of the terminal when they were drawn.
 static SCREEN: Mutex<Screen> = Mutex::new(Screen { lines: Vec::new(), size: (0, 0) });
 
 struct Screen {
@@ -21,8 +21,8 @@ struct Screen {
     size: (usize, usize),
 }
 
-/// Whether lines can change on standard error: a terminal that knows how, and is not somebody
-/// else's now.
+/// Whether lines can change on standard error: a terminal that can move the cursor, and whose
+/// foreground process is this one.
 pub(crate) fn is_there() -> bool {
     is_able() && is_in_foreground(stderr())
 }
@@ -33,7 +33,7 @@ pub(crate) fn is_able() -> bool {
     stderr().is_terminal() && !is_dumb
 }
 
-/// Columns and rows of the terminal; as most have had them, if it does not say.
+/// Columns and rows of the terminal, or 80 and 24 if it reports none.
 pub(crate) fn size() -> (usize, usize) {
     match tcgetwinsize(stderr()) {
         Ok(size) if size.ws_col > 0 && size.ws_row > 0 => (size.ws_col.into(), size.ws_row.into()),
@@ -41,7 +41,7 @@ pub(crate) fn size() -> (usize, usize) {
     }
 }
 
-/// Columns of the terminal that standard output is; `None` if it is none.
+/// Columns of the terminal on standard output; `None` if it is not a terminal.
 pub fn width_of_output() -> Option<usize> {
     width_of(stdout())
 }
@@ -56,7 +56,7 @@ fn width_of(stream: impl AsFd) -> Option<usize> {
     Some(usize::from(size.ws_col)).filter(|columns| *columns > 0)
 }
 
-/// Shows these lines in place of those before.
+/// Replaces the lines.
 pub fn show(lines: Vec<String>) {
     if is_there() {
         let mut screen = lock();
@@ -73,7 +73,7 @@ pub(crate) fn adapt() {
     }
 }
 
-/// Takes the lines away.
+/// Removes the lines.
 pub fn clear() {
     let mut screen = lock();
     if !std::mem::take(&mut screen.lines).is_empty() && is_there() {
@@ -81,7 +81,7 @@ pub fn clear() {
     }
 }
 
-/// Writes what stays, above the lines.
+/// Prints permanent text above the lines.
 pub(crate) fn above<T>(print: impl FnOnce() -> T) -> T {
     let mut screen = lock();
     if screen.lines.is_empty() || !is_there() {
@@ -109,7 +109,7 @@ impl Screen {
 /// The lines as far as they fit, with the cursor back at the beginning.
 fn picture(lines: &[String], (columns, rows): (usize, usize)) -> String {
     let mut text = String::new();
-    // The last column stays free: a cursor behind it is on either line.
+    // Leave the last column free: a cursor behind it may be on either line.
     let (columns, rows) = (columns.saturating_sub(1), rows.saturating_sub(1).max(1));
     for (position, line) in lines.iter().take(rows).enumerate() {
         if position > 0 {
@@ -129,7 +129,7 @@ fn picture(lines: &[String], (columns, rows): (usize, usize)) -> String {
     text
 }
 
-/// All at once, so that nothing comes between. Nobody may be there to read it.
+/// Writes the text in one call, so that no other output interrupts it. The reader may be gone.
 fn write(text: &str) {
     let _ = stderr().lock().write_all(text.as_bytes());
 }

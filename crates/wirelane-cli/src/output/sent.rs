@@ -1,4 +1,4 @@
-//! What sending came to, in a summary.
+//! The result of sending in a summary.
 
 use std::time::Duration;
 
@@ -7,19 +7,19 @@ use wirelane_send::{SendOutcome, Timing};
 
 use super::{grouped, line, note, scaled};
 
-/// Keys that the summary of `send` has besides the others.
+/// Keys that only the summary of `send` has.
 #[derive(Serialize)]
 pub(crate) struct Sent {
     engine: &'static str,
-    /// Why the kernel does not send by itself, if it might have.
+    /// Why the kernel engine was refused, if it was considered.
     kernel_refused: Option<String>,
-    /// As it was to be; `null` for as fast as possible.
+    /// The requested pace; `null` for as fast as possible.
     scheduled: Option<Pace>,
     achieved: Pace,
     /// The achieved rate divided by the scheduled one, less 1.
     rate_error: Option<f64>,
     departure_error: Option<Errors>,
-    /// By how much the schedule had to be moved because the rate could not be had.
+    /// How far the schedule was moved because the rate was not reached.
     moved_s: f64,
     moves: u64,
     skipped: Skipped,
@@ -78,7 +78,7 @@ impl Sent {
         self.skipped.too_long + self.skipped.unsent
     }
 
-    /// What was sent, on the first line.
+    /// The first line: packets sent, rate and time.
     pub(super) fn headline(&self, packets: u64, bytes: u64, lost: u64, elapsed_s: f64) -> String {
         let mut text = format!("{} sent", grouped(packets));
         if lost > 0 {
@@ -91,7 +91,7 @@ impl Sent {
         text + &format!(" in {elapsed_s:.3} s ({}packet/s, {}bit/s)", scaled(rate), scaled(bits))
     }
 
-    /// How exactly, for people.
+    /// Prints how exactly packets were sent.
     pub(super) fn print(&self) {
         if let (Some(scheduled), Some(achieved), Some(error)) = (
             self.scheduled.as_ref().and_then(|pace| pace.packets_per_s),

@@ -1,8 +1,7 @@
-//! The statistics of a running command (schema `wirelane.stats/1`) as tables for people, and what
-//! has changed between two of them as rates.
+//! The statistics of a running command (schema `wirelane.stats/1`) as tables for people, and the
+//! change between two readings as rates.
 //!
-//! The document comes from another process, maybe of another version: a figure that it does not
-//! have is unknown.
+//! The document is from another process, maybe of another version. A missing figure is unknown.
 
 use std::fmt::Write as _;
 
@@ -12,18 +11,18 @@ use wirelane::port::tell_apart;
 use super::table::Table;
 use super::{counter, printable, scaled, sized, wrap};
 
-/// A column: its title, where its figure is in a row, and what the figure means.
+/// A column: its title, the place of its figure in a row, and its kind.
 struct Column(&'static str, &'static str, Kind);
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// Grows with what happens.
+    /// Grows with each event.
     Count,
-    /// As [`Kind::Count`], and seldom more than 0: left out if it is 0 everywhere.
+    /// As [`Kind::Count`], but seldom above 0: left out if it is 0 in every row.
     Rare,
-    /// Grows by bytes.
+    /// Grows with bytes.
     Bytes,
-    /// How it is now.
+    /// The current value.
     Gauge,
 }
 
@@ -33,9 +32,9 @@ struct Section {
     /// The meaning of its rows and columns.
     about: &'static str,
     list: &'static str,
-    /// The list of each entry that has the rows, if the entries are not rows themselves.
+    /// The list inside each entry that has the rows; `None` if the entries are rows.
     within: Option<&'static str>,
-    /// Where the packets of a row go, if it does not say so by its class.
+    /// The direction of a row's packets, if its class does not name it.
     direction: Option<&'static str>,
     columns: &'static [Column],
 }
@@ -175,7 +174,7 @@ const SECTIONS: [Section; 10] = [
     },
 ];
 
-/// What a row is about. Parts that it does not have are left out.
+/// Keys that identify a row. Missing keys are left out.
 const KEYS: [&str; 6] = ["port", "interface", "queue", "class", "reason", "device"];
 
 /// A reading, and the one before it if there is one.
@@ -187,7 +186,7 @@ pub(crate) struct Statistics<'a> {
 }
 
 impl Statistics<'_> {
-    /// All there is, for people.
+    /// All tables for people.
     pub(crate) fn text(&self) -> String {
         let mut text = self.head();
         for section in &SECTIONS {
@@ -204,7 +203,7 @@ impl Statistics<'_> {
         text
     }
 
-    /// The title of a table; with what it shows, unless the table follows every second.
+    /// The title of a table, with its description unless the table repeats at each interval.
     fn heading(&self, section: &Section) -> String {
         let Section { title, about, .. } = section;
         match self.before {
@@ -226,7 +225,7 @@ impl Statistics<'_> {
         document
     }
 
-    /// Between the two readings, by the clock of the process that is read.
+    /// Seconds between the two readings, by the clock of the observed process.
     fn seconds(&self) -> Option<f64> {
         let elapsed = |document: &Value| document["elapsed_s"].as_f64();
         Some((elapsed(self.now)? - elapsed(self.before?)?).max(1e-9))
@@ -289,7 +288,8 @@ impl Statistics<'_> {
         if !totals["written"].is_null() {
             let _ = write!(head, ", {} written", total("written"));
         }
-        // What a printing thread had no time for is no loss of the capture, and easily overlooked.
+        // Packets that the printing thread skipped are no loss of the capture, and easily
+        // overlooked.
         if totals["not_printed"].as_u64() > Some(0) {
             let _ = write!(head, ", {} not printed", total("not_printed"));
         }
@@ -297,7 +297,7 @@ impl Statistics<'_> {
         head + &store(&now["store"])
     }
 
-    /// With all figures, if they fit; else with three digits of each, and then without columns of
+    /// With all figures, if they fit; else with three digits each, and then without columns of
     /// zeros.
     fn fitting(&self, section: &Section) -> Table {
         let fits = |table: &Table| self.width.is_none_or(|width| table.width() <= width);
@@ -310,7 +310,7 @@ impl Statistics<'_> {
     fn table(&self, section: &Section, rounded: bool, short: bool) -> Table {
         let rows = section.rows(self.now);
         let value = |row: &Value, column: &Column| match section.list {
-            // What the program has not asked for is nothing to show.
+            // A program that has not requested a figure shows none.
             "handles" => Some(column.value(row).unwrap_or(0)),
             _ => column.value(row),
         };
@@ -321,7 +321,7 @@ impl Statistics<'_> {
                 .any(|column| !column.is_elsewhere(row) && value(row, column) != Some(0))
         };
         let used: Vec<_> = rows.iter().filter(|row| is_used(row)).collect();
-        // The last way to lose a packet is that of the command.
+        // The writer's column is always shown: it is the command's own way to lose packets.
         let writes = self.now["command"] == "capture" || self.now["command"] == "record";
         let is_shown = |column: &&Column| {
             let is_rare = short || column.2 == Kind::Rare && !(writes && column.0 == "writer");
@@ -363,7 +363,7 @@ impl Statistics<'_> {
         table
     }
 
-    /// What the row is about, with the name of its port if there are several.
+    /// The name of a row, with the name of its port if there are several.
     fn name(&self, section: &Section, row: &Value) -> String {
         let ports = list(self.now, "ports");
         let name = |port: &Value| {
@@ -399,7 +399,7 @@ impl Statistics<'_> {
         table
     }
 
-    /// As [`Statistics::text`] has them, with the keys of their rows.
+    /// The rates that [`Statistics::text`] shows, with the keys of their rows.
     fn rates(&self, seconds: f64) -> Value {
         let mut rates = Map::new();
         for section in &SECTIONS {
@@ -425,7 +425,7 @@ impl Statistics<'_> {
     }
 }
 
-/// How far the disk of a recording is, on a line; empty for others.
+/// The state of a recording's disk, on one line; empty for other commands.
 fn store(store: &Value) -> String {
     if !store.is_object() {
         return String::new();
@@ -467,7 +467,7 @@ fn rate(value: Option<f64>) -> String {
 }
 
 impl Section {
-    /// What its rows are about.
+    /// The kind of its rows.
     fn head(&self) -> &'static str {
         if self.list == "handles" { "handle" } else { "queue" }
     }
@@ -490,8 +490,8 @@ impl Section {
 }
 
 impl Column {
-    /// Whether another row counts it: what was lost or rejected in rings that several interfaces
-    /// share.
+    /// Whether another row counts these packets, which rings of several interfaces have lost or
+    /// rejected.
     fn is_elsewhere(&self, row: &Value) -> bool {
         let is_shared = match self.1 {
             // Otherwise it is unknown.
@@ -501,12 +501,12 @@ impl Column {
         is_shared && row["interface"].is_string() && self.value(row).is_none()
     }
 
-    /// `None` if nobody knows.
+    /// The figure; `None` if it is unknown.
     fn value(&self, row: &Value) -> Option<u64> {
         row.pointer(self.1).and_then(Value::as_u64)
     }
 
-    /// Per second; bits instead of bytes. What was not there before was 0.
+    /// The change per second, in bits instead of bytes. A missing earlier row counts as 0.
     fn rate(&self, row: &Value, before: Option<&Value>, seconds: f64) -> Option<f64> {
         let before = before.map_or(Some(0), |before| self.value(before));
         let difference = self.value(row)?.saturating_sub(before?);

@@ -1,4 +1,4 @@
-//! What a recording has done to its store: for the summary, for `wirelane stats`, for the terminal.
+//! The state of a recording's store: for the summary, for `wirelane stats` and for the terminal.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use wirelane_store::{StoreReport, StoreStatus};
 
 use super::{grouped, plural, printable, sized};
 
-/// Looks at the store of a running recording, from any thread.
+/// Reads the state of a running recording's store, from any thread.
 #[derive(Clone)]
 pub(crate) struct StoreView {
     directory: String,
@@ -18,7 +18,7 @@ pub(crate) struct StoreView {
 }
 
 impl StoreView {
-    /// Of this recording into `directory`.
+    /// A view of this recording into `directory`.
     pub(crate) fn new(recording: &Recording, directory: &Path) -> Self {
         let directory = directory.display().to_string();
         Self { directory, status: recording.status(), trigger: recording.trigger() }
@@ -35,14 +35,14 @@ impl StoreView {
         self.trigger.as_ref()
     }
 
-    /// How it is now.
+    /// The current state.
     pub(crate) fn read(&self) -> Store {
         let fired = self.trigger.as_ref().map(Trigger::fired);
         Store::new(self.directory.clone(), self.status.report(), fired)
     }
 }
 
-/// A store, and what this recording has done to it.
+/// A store, and the work of this recording on it.
 #[derive(Clone, Serialize)]
 pub(crate) struct Store {
     directory: String,
@@ -56,9 +56,9 @@ pub(crate) struct Store {
     pub(crate) segments: u32,
     /// Bytes received and not on disk yet: how far the disk is behind.
     lag_bytes: u64,
-    /// Packets that the disk did not take, after they had been taken into memory.
+    /// Packets that the disk did not accept, after they had been taken into memory.
     lost_packets: u64,
-    /// All that is in the store, earlier recordings included.
+    /// The whole store, earlier recordings included.
     stored: Stored,
     /// Bytes that can still be written before a segment is deleted, or the disk is full.
     room_bytes: Option<u64>,
@@ -70,12 +70,12 @@ pub(crate) struct Store {
     blocking_because: Option<String>,
     /// Segments that are shorter than --segment, for want of room.
     short_segments: Option<Short>,
-    /// What keeps packets from the disk now.
+    /// The trouble that keeps packets from the disk now.
     trouble: Option<String>,
-    /// How often something did, or failed otherwise.
+    /// How often such a trouble or another failure occurred.
     troubles: u64,
     last_trouble: Option<String>,
-    /// Without one, everything is written.
+    /// `None` if all packets are written.
     trigger: Option<Triggers>,
 }
 
@@ -94,7 +94,7 @@ struct Stored {
 struct Short {
     bytes: u64,
     wanted_bytes: u64,
-    /// What all segments together can take.
+    /// The room for all segments together.
     room_bytes: u64,
     /// Receiving threads, which share it.
     threads: u64,
@@ -105,14 +105,14 @@ struct Triggers {
     fired: u64,
     /// Packets that wait for a trigger.
     held_packets: u64,
-    /// Packets that no trigger asked for.
+    /// Packets that no trigger kept.
     forgotten_packets: u64,
-    /// Those of them that one could still have asked for, had there been memory.
+    /// Packets among them that a trigger could have kept with more memory.
     cut_packets: u64,
 }
 
 impl Store {
-    /// What a recording into `directory` came to.
+    /// The result of a recording into `directory`.
     pub(crate) fn of(outcome: &RecordOutcome, directory: &Path) -> Self {
         Self::new(directory.display().to_string(), outcome.store.clone(), outcome.triggers)
     }
@@ -157,12 +157,12 @@ impl Store {
         }
     }
 
-    /// What keeps packets from the disk now.
+    /// The trouble that keeps packets from the disk now.
     pub(crate) fn trouble(&self) -> Option<&str> {
         self.trouble.as_deref()
     }
 
-    /// What is done otherwise than it should be, and why, for people.
+    /// Fallbacks from the requested way of writing, and their reasons, for people.
     pub(crate) fn detours(&self) -> impl Iterator<Item = String> {
         let buffered = self.buffered_because.as_deref();
         let buffered =
@@ -180,14 +180,14 @@ impl Store {
         buffered.into_iter().chain(short)
     }
 
-    /// Where packets went, behind the headline of a summary.
+    /// The store, after the headline of a summary.
     pub(super) fn destination(&self) -> String {
         let name = printable(&self.directory);
         let (segments, bytes) = (self.segments, sized(self.bytes));
         format!(" → {name} ({}, {bytes})", plural(segments.into(), "segment"))
     }
 
-    /// The rest of what is worth knowing at the end, a line each.
+    /// The rest of the summary's notes, a line each.
     pub(super) fn notes(&self) -> Vec<String> {
         let Self { stored, trigger, .. } = self;
         let mut notes: Vec<_> = self.detours().collect();

@@ -64,9 +64,9 @@ pub(crate) struct Summary {
 
 /// Where packets were written, for people.
 pub(crate) struct Destination {
-    /// The file as it was named; `-` is standard output.
+    /// The path as given; `-` is standard output.
     pub(super) path: PathBuf,
-    /// Packets of each queue have a file of their own.
+    /// Whether each queue has a separate file.
     pub(super) split: bool,
     pub(super) rotates: bool,
     /// How many files the rotation keeps.
@@ -85,7 +85,7 @@ impl From<&OutputConfig> for Destination {
     }
 }
 
-/// What was counted: in a summary at the end, and in the statistics of a running command.
+/// The counters: in a summary at the end, and in the statistics of a running command.
 #[derive(Serialize)]
 pub(crate) struct Counts {
     pub(super) queues: Vec<QueueStats>,
@@ -95,7 +95,7 @@ pub(crate) struct Counts {
     /// Of a command that sends through disciplines.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) qdiscs: Vec<Discipline>,
-    /// Of a command that cuts long frames.
+    /// Of a command that segments frames.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) gso: Vec<Segmented>,
     /// Of a command that merges packets.
@@ -136,11 +136,12 @@ pub(super) struct Totals {
     pub(super) merged: u64,
     pub(super) filtered: Option<u64>,
     pub(super) delivered: u64,
-    /// `None` if nothing was to be written.
+    /// `None` if the command writes no packets.
     pub(super) written: Option<u64>,
     pub(super) written_bytes: Option<u64>,
     pub(super) files: Option<u64>,
-    /// Of packets that were to be printed: those that were, and those for which there was no time.
+    /// Packets that were printed, and packets that the printing thread skipped; `None` if the
+    /// command does not print.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) printed: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -208,7 +209,7 @@ impl Counts {
 }
 
 impl Summary {
-    /// What a capture came to.
+    /// The result of a capture.
     pub(crate) fn of_capture(
         outcome: &CaptureOutcome,
         output: Option<&OutputConfig>,
@@ -233,7 +234,7 @@ impl Summary {
         summary
     }
 
-    /// What a recording into `directory` came to.
+    /// The result of a recording into `directory`.
     pub(crate) fn of_record(outcome: &RecordOutcome, directory: &Path, started: Instant) -> Self {
         let reading = Reading { queues: outcome.queues.clone(), ..Reading::default() };
         let mut summary = Self::new("record", started, reading, outcome.frames);
@@ -247,7 +248,7 @@ impl Summary {
         summary
     }
 
-    /// What counting came to.
+    /// The result of counting.
     pub(crate) fn of_count(
         outcome: &CountOutcome,
         tables: Vec<TableView>,
@@ -260,7 +261,7 @@ impl Summary {
         summary
     }
 
-    /// What forwarding came to.
+    /// The result of forwarding.
     pub(crate) fn of_forward(outcome: &ForwardOutcome, started: Instant) -> Self {
         let reading = Reading {
             queues: outcome.queues.clone(),
@@ -275,7 +276,7 @@ impl Summary {
         summary
     }
 
-    /// What sending came to.
+    /// The result of sending.
     pub(crate) fn of_send(outcome: &SendOutcome, refusal: Option<&str>, started: Instant) -> Self {
         let gso = outcome.gso.iter().map(|(queue, stats)| (0, *queue, stats.clone()));
         let reading = Reading { tx: outcome.tx.clone(), gso: gso.collect(), ..Reading::default() };
@@ -285,7 +286,7 @@ impl Summary {
         summary
     }
 
-    /// What the flows of ports came to.
+    /// The result of metering ports.
     pub(crate) fn of_flows(outcome: &FlowOutcome, started: Instant) -> Self {
         let reading = Reading { queues: outcome.queues.clone(), ..Reading::default() };
         let frames = outcome.frames.iter().fold(FrameCounts::default(), |mut all, one| {
@@ -299,7 +300,7 @@ impl Summary {
         summary
     }
 
-    /// What the flows of stores came to, which had so many packets and bytes.
+    /// The result of metering stores, which had this many packets and bytes.
     pub(crate) fn of_stored_flows(
         stores: &[PathBuf],
         (packets, bytes): (u64, u64),
@@ -314,7 +315,7 @@ impl Summary {
         summary
     }
 
-    /// What rows of packets of ports came to.
+    /// The result of exporting packets of ports.
     pub(crate) fn of_packets(outcome: &CaptureOutcome, export: Export, started: Instant) -> Self {
         let reading = Reading { queues: outcome.queues.clone(), ..Reading::default() };
         let mut summary = Self::new("flows", started, reading, outcome.frames);
@@ -325,7 +326,7 @@ impl Summary {
         summary
     }
 
-    /// What rows of packets came to that are of stores, or of a file that the program has read.
+    /// The result of exporting packets of stores, or of a file that the program has read.
     pub(crate) fn of_stored_packets(
         sources: &[PathBuf],
         bytes: Option<u64>,
@@ -341,8 +342,8 @@ impl Summary {
         summary
     }
 
-    /// Adds what went wrong, in words; a reader that went away is a clean end. Notes get the
-    /// options of this command.
+    /// Adds the errors, in words. A closed reader of the output is a clean end. Translates notes
+    /// into options of this command.
     pub(crate) fn complete(&mut self, errors: &[Error]) {
         for note in self.ports.iter_mut().flat_map(|port| &mut port.notes) {
             *note = with_options(note);
@@ -353,7 +354,7 @@ impl Summary {
         self.errors = failed.into_iter().map(ToString::to_string).collect();
     }
 
-    /// Adds where flows went.
+    /// Adds the results of exports.
     pub(crate) fn with_exports(mut self, exports: Vec<Export>) -> Self {
         if let Some(flows) = &mut self.flows {
             flows.exports = exports;
@@ -361,7 +362,7 @@ impl Summary {
         self
     }
 
-    /// What is common to all.
+    /// The parts that all summaries have.
     fn new(command: &'static str, started: Instant, reading: Reading, frames: FrameCounts) -> Self {
         Self {
             schema: "wirelane.summary/1",

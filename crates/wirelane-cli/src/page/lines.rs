@@ -17,30 +17,30 @@ const FOOT: f64 = 40.0;
 /// A scale.
 #[derive(Clone, Copy, Debug)]
 pub struct Axis<'a> {
-    /// What it shows, with its unit.
+    /// The quantity, with its unit.
     pub title: &'a str,
-    /// Ten times as much takes the same way everywhere. Values that are not above 0 are left out.
+    /// Whether equal ratios have equal distances. Values of 0 and below are then left out.
     pub logarithmic: bool,
 }
 
 /// One line.
 #[derive(Clone, Debug)]
 pub struct Line {
-    /// What it is.
+    /// The name in the key.
     pub name: String,
     /// Its points.
     pub points: Vec<(f64, f64)>,
 }
 
-/// Lines over common scales. Places across are shares of the width there is, so that letters are as
-/// large on a phone as elsewhere.
+/// Lines over common scales. Horizontal places are shares of the width, so that letters have the
+/// same size on a phone.
 #[derive(Clone, Debug)]
 pub struct Lines<'a> {
     /// Across.
     pub x: Axis<'a>,
     /// Upwards.
     pub y: Axis<'a>,
-    /// At most five have colours of their own.
+    /// The first five lines have different colours.
     pub lines: Vec<Line>,
 }
 

@@ -1,5 +1,5 @@
-//! Reports as one HTML page that needs nothing else: no script, no font, no network. What the pages
-//! of `wirelane bench` and `wirelane ndr` share: the frame, the style, figures, plots.
+//! Reports as one self-contained HTML page without scripts, fonts or network access: the frame,
+//! style, figures and plots of the pages of `wirelane bench` and `wirelane ndr`.
 
 mod lines;
 mod number;
@@ -18,7 +18,7 @@ pub fn document(title: &str, body: &Markup) -> String {
                 meta charset="utf-8";
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 title { (title) }
-                // An icon of its own, or browsers ask the server for one.
+                // Without this icon, browsers request one from the server.
                 link rel="icon" href="data:,";
                 style { (PreEscaped(include_str!("style.css"))) }
             }

@@ -59,15 +59,15 @@ pub(crate) struct PrintArgs {
     line_buffered: bool,
 }
 
-/// Whether packets go elsewhere, too.
+/// The other outputs of packets.
 #[derive(Clone, Copy)]
 pub(crate) struct Output {
-    /// They are written, and whether to standard output.
+    /// Whether packets are written, and whether to standard output.
     pub(crate) writes: bool,
     pub(crate) to_stdout: bool,
-    /// Standard output takes the summary.
+    /// Whether standard output gets the summary.
     pub(crate) json: bool,
-    /// Packets of a file were asked for.
+    /// Whether packets are read from a file.
     pub(crate) reads: bool,
 }
 
@@ -132,7 +132,7 @@ impl PrintArgs {
         }
     }
 
-    /// To how many digits times are wanted, if anybody says so.
+    /// The precision of times, if an option sets it.
     pub(crate) fn precision(&self) -> Option<Precision> {
         match (self.nano, self.micro) {
             (true, _) => Some(Precision::Nano),

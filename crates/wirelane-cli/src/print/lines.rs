@@ -1,4 +1,4 @@
-//! The packets of a capture, printed as they come.
+//! Prints the packets of a capture as they arrive.
 
 use std::fs::File;
 use std::io::{self, IsTerminal, Write as _};
@@ -13,7 +13,7 @@ use wirelane_print::{Packet, Printer, Style};
 
 use crate::output::{printable, standard_output, whole_lines};
 
-/// Text is written when there is so much of it, or when no packet waits.
+/// Text is written when it has this many bytes, or when no packet waits.
 const ENOUGH: usize = 64 * 1024;
 /// How many packets a terminal still gets after the user has asked for the end.
 const LAST: u32 = 1000;
@@ -24,11 +24,11 @@ pub(crate) struct Lines {
     interfaces: Vec<Interface>,
     text: String,
     file: File,
-    /// Somebody reads it who may stop doing so.
+    /// Whether standard output has a reader that may close it.
     is_read: bool,
     is_terminal: bool,
     halt: Halt,
-    /// How many packets have been printed since the end was asked for.
+    /// How many packets have been printed since ^C.
     late: u32,
 }
 
@@ -38,7 +38,7 @@ struct Interface {
 }
 
 impl Lines {
-    /// Lines of this style, until `halt` ends waiting for their reader.
+    /// Lines of this style. `halt` ends waiting for the reader.
     ///
     /// # Errors
     /// There is no standard output.
@@ -83,7 +83,7 @@ impl View for Lines {
         if self.is_terminal && self.halt.is_asked() {
             self.late += 1;
             if self.late > LAST {
-                // Whoever pressed ^C has seen enough.
+                // After ^C, end the output.
                 let error = io::ErrorKind::BrokenPipe.into();
                 return Err(Error::io("standard output", "write", error));
             }

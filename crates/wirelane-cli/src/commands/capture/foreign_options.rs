@@ -1,6 +1,6 @@
 //! Options of tcpdump and dumpcap that `capture` does not have, and what to write instead.
 
-/// What to write instead of this option; `None` for one that nobody knows.
+/// The option or command that replaces `option`; `None` if `option` is unknown.
 pub(crate) fn instead_of(option: &str) -> Option<&'static str> {
     let (_, help) = INSTEAD.iter().find(|(options, _)| options.contains(&option))?;
     Some(help)

@@ -7,13 +7,13 @@ use std::path::{Path, PathBuf};
 
 use wirelane::{Error, Result};
 
-/// The file as it is built.
+/// The name of the built file.
 const BUILT: &str = "libwirelane_libpcap.so";
 
-/// The file as it is installed: by the name that programs of Debian and its descendants ask for.
+/// The name of the installed file: programs of Debian and its descendants link with this name.
 const INSTALLED: &str = "libpcap.so.0.8";
 
-/// Where it is installed, from the directory of the command.
+/// The installation directory, relative to the directory of the command.
 const DIRECTORY: &str = "../lib/wirelane";
 
 /// The requested library, or by default the library that belongs to this command.

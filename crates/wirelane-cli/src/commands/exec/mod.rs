@@ -43,7 +43,7 @@ pub(crate) struct ExecArgs {
     command: Vec<OsString>,
 }
 
-/// Becomes the program; returns only if that fails: why, and the exit status.
+/// Becomes the program. Returns only on failure: the error and the exit status.
 pub(crate) fn run(args: &ExecArgs) -> (Error, u8) {
     let Some((name, arguments)) = args.command.split_first() else {
         // The parser demands one.
@@ -76,18 +76,18 @@ pub(crate) fn run(args: &ExecArgs) -> (Error, u8) {
     (Error::io(format!("program {name}"), "execve", failure), status)
 }
 
-/// Libraries that the dynamic linker loads before all others. Programs ask for libpcap by the name
-/// that this one has, whether they are linked with it or call dlopen(3), as Python does.
+/// Libraries that the dynamic linker loads before all others. This one has the name by which
+/// programs ask for libpcap, at link time or with dlopen(3), as Python does.
 const PRELOAD: &str = "LD_PRELOAD";
 /// Where the dynamic linker looks first: for programs that ask by another of libpcap's names.
 const SEARCH: &str = "LD_LIBRARY_PATH";
 
-/// As env(1) has them.
+/// Exit statuses, as in env(1).
 const NO_LIBRARY: u8 = 125;
 const CANNOT_RUN: u8 = 126;
 const NOT_FOUND: u8 = 127;
 
-/// `path` as the dynamic linker takes it.
+/// Checks that the dynamic linker accepts `path`.
 fn loadable(path: PathBuf) -> Result<PathBuf> {
     let splits = |byte: &u8| matches!(byte, b':' | b' ' | b'\t' | b'\n');
     if path.as_os_str().as_bytes().iter().any(splits) {
@@ -101,7 +101,7 @@ fn loadable(path: PathBuf) -> Result<PathBuf> {
     Ok(path)
 }
 
-/// A list of the dynamic linker with `first` in front of what the environment has.
+/// A list for the dynamic linker: `first`, then the list in the environment variable.
 fn before(variable: &str, first: &OsStr) -> OsString {
     let mut list = first.to_owned();
     if let Some(rest) = env::var_os(variable).filter(|rest| !rest.is_empty()) {

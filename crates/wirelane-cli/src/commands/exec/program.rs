@@ -22,10 +22,11 @@ pub(super) fn find(name: &OsStr) -> Option<PathBuf> {
     })
 }
 
-/// Refuses a program that would run with the system's libpcap all the same.
+/// Refuses a program that would use the system's libpcap anyway.
 ///
 /// # Errors
-/// It has more privileges than who runs it, or no place for a library: what to do.
+/// The program has more privileges than its user, or cannot load a library. The error says what to
+/// do.
 pub(super) fn check(path: &Path) -> Result<()> {
     match privilege(path) {
         Some(what) => Err(refuse(path, format!("it is {what}: the dynamic linker then takes no library from its user"))
@@ -40,7 +41,7 @@ fn refuse(path: &Path, cause: String) -> Error {
     Error::usage(format!("program {}", path.display()), cause)
 }
 
-/// What gives the program privileges that this process has not (`AT_SECURE`,
+/// The mechanism that gives the program privileges which this process lacks (`AT_SECURE`,
 /// `cap_bprm_creds_from_file`).
 fn privilege(path: &Path) -> Option<&'static str> {
     const SET_UID: u32 = 0o4000;
@@ -62,15 +63,14 @@ fn privilege(path: &Path) -> Option<&'static str> {
 fn begin(path: &Path) -> Vec<u8> {
     const ENOUGH: u64 = 64 << 10;
     let mut bytes = Vec::new();
-    // What cannot be read is not judged.
+    // An unreadable file passes the check.
     if let Ok(file) = File::open(path) {
         let _ = file.take(ENOUGH).read_to_end(&mut bytes);
     }
     bytes
 }
 
-/// Why an ELF program takes no library of ours (elf(5)); `None` for one that does, and for a
-/// script.
+/// Why an ELF program cannot load Wirelane's library (elf(5)); `None` if it can, and for a script.
 fn kind(bytes: &[u8]) -> Option<&'static str> {
     const INTERPRETER: u32 = 3;
     if !bytes.starts_with(b"\x7fELF") {

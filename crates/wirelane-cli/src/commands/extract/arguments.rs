@@ -93,7 +93,7 @@ Examples:
 
 Exit status: 0 done, 1 failed, or something was damaged, 2 wrong usage.";
 
-/// Whose packets, and which.
+/// The stores, the filter expression and the time span of a search.
 pub(super) struct Asked {
     pub(super) paths: Vec<PathBuf>,
     pub(super) expression: String,
@@ -101,7 +101,7 @@ pub(super) struct Asked {
 }
 
 impl ExtractArgs {
-    /// What is asked for now: times of day are relative to it.
+    /// The search that the arguments describe. Times of day are relative to now.
     ///
     /// # Errors
     /// Times that do not exist, or contradict each other.

@@ -21,7 +21,7 @@ pub(super) struct Document {
     /// RFC 3339; `null` if not given.
     from: Option<String>,
     to: Option<String>,
-    /// The expression; empty if all packets were asked for.
+    /// The expression; empty for all packets.
     filter: String,
     /// Where the packets are; `null` if they were only counted.
     output: Option<String>,
@@ -31,12 +31,12 @@ pub(super) struct Document {
     elapsed_s: f64,
     segments: Segments,
     extents: Extents,
-    /// Conversations that were looked for.
+    /// Conversations that were followed.
     flows: u64,
     damage: Vec<Damage>,
-    /// What the answer lacks without a fault, in words.
+    /// Why the answer may be incomplete without a fault, in words.
     notes: Vec<String>,
-    /// A signal ended it.
+    /// Whether a signal ended the search.
     stopped: bool,
     /// Where the answer may be, with --list.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -95,7 +95,7 @@ impl Document {
         }
     }
 
-    /// With the segments where the answer may be.
+    /// Adds the segments that may hold matches.
     pub(super) fn with_list(mut self, listed: &[Listed]) -> Self {
         self.list = Some(listed.iter().map(Entry::new).collect());
         self

@@ -14,7 +14,7 @@ use wirelane_store::{Directory, Found};
 
 use crate::{args, output, overwrite, stores};
 
-/// A capture file, made when the first packet is there: only then its interfaces are known.
+/// A capture file, created at the first packet, when its interfaces are known.
 pub(crate) struct Output<'a> {
     path: &'a Path,
     options: WriterOptions,
@@ -44,7 +44,7 @@ impl<'a> Output<'a> {
         Ok(Self::with(path, options))
     }
 
-    /// A pcapng stream into what is open, which errors call `name`.
+    /// Writes pcapng to the open file `open`, which errors call `name`.
     pub(crate) fn of_open(open: File, name: &'a Path, halt: &Halt) -> Self {
         let (open, cancel) = (Some(Arc::new(open)), halt.into());
         let format = FileFormat::Pcapng;
@@ -78,10 +78,10 @@ impl<'a> Output<'a> {
         Ok(writer.write_with(&found.record, found.options)?)
     }
 
-    /// Completes the file, which is there also if nothing was found.
+    /// Completes the file. Creates it if nothing was found.
     ///
     /// # Errors
-    /// It cannot be written.
+    /// The file cannot be written.
     pub(crate) fn finish(mut self) -> Result<Written> {
         if self.writer.is_none() {
             let sources = match self.options.format {
@@ -96,7 +96,7 @@ impl<'a> Output<'a> {
         }
     }
 
-    /// A pcap file has one interface, which stands for all.
+    /// A pcap file has one interface. All its packets must have the same link type.
     fn write_pcap(&mut self, found: &Found<'_>) -> Result<()> {
         let source = found.sources.get(found.record.interface as usize);
         let link_type = source.map_or(LINK_TYPE_ETHERNET, |source| source.link_type);

@@ -25,14 +25,14 @@ use crate::store_check::{self, CheckOutput, Repair};
 use crate::{args, background, output, stores};
 use wirelane_store::record::failure;
 
-/// Bytes that compiled expressions accept: what tcpdump says.
+/// Bytes that compiled expressions accept, as in tcpdump.
 const SNAPLEN: u32 = 262_144;
 
 /// Runs the command.
 ///
 /// # Errors
-/// The arguments are wrong, a store cannot be read, the output cannot be written, something was
-/// damaged, or a signal ended it; the output then holds what was found.
+/// The arguments are wrong, a store cannot be read, the output cannot be written, something is
+/// damaged, or a signal ended the search. The output then holds the packets found so far.
 pub(crate) fn run(args: &ExtractArgs) -> Result<()> {
     args.check()?;
     let asked = args.asked()?;
@@ -83,7 +83,7 @@ pub(crate) fn run(args: &ExtractArgs) -> Result<()> {
     output::all_but_first(errors)
 }
 
-/// Prints where the answer may be.
+/// Prints the segments that may hold matches.
 fn list(args: &ExtractArgs, asked: &Asked, stores: &[Directory], query: &Query) -> Result<()> {
     let started = Instant::now();
     let (listed, report) = query::list(stores, query).map_err(failure)?;
@@ -108,7 +108,7 @@ fn reindex(args: &ExtractArgs, asked: &Asked) -> Result<()> {
     store_check::run(&stores, Repair::Indexes, output)
 }
 
-/// Says what the index is asked.
+/// Prints the query to the index.
 fn explain(filter: Option<&Filter>) -> Result<()> {
     let plan = match filter {
         Some(filter) => Plan::new(&*filter.program(LINK_TYPE_ETHERNET, SNAPLEN)?).to_string(),
@@ -117,7 +117,8 @@ fn explain(filter: Option<&Filter>) -> Result<()> {
     output::print(&format!("extents with: {plan}\n"))
 }
 
-/// Writes what is found, as far as that is possible; what was found, and what became of the file.
+/// Writes the matches, as far as possible. Returns the report of the search and the result of
+/// writing.
 fn write(
     stores: &[Directory],
     query: &Query,
@@ -143,7 +144,7 @@ fn write(
     Ok((report.map_err(failure)?, written))
 }
 
-/// Searches, and says how far it is whenever SIGUSR1 asks.
+/// Searches, and prints the progress on SIGUSR1.
 fn watch<T: Send>(search: impl FnOnce(&AtomicU64) -> Result<T> + Send) -> Result<T> {
     let found = AtomicU64::new(0);
     background::run(
@@ -156,7 +157,7 @@ fn watch<T: Send>(search: impl FnOnce(&AtomicU64) -> Result<T> + Send) -> Result
     )
 }
 
-/// Why the answer is not whole.
+/// Errors that make the answer incomplete.
 fn faults(report: &Report) -> impl Iterator<Item = Error> {
     let stopped = report.stopped.then(|| {
         let cause = "a signal ended the search; the answer has what was found before";

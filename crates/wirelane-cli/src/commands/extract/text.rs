@@ -7,7 +7,7 @@ use wirelane_store::Report;
 use super::arguments::ExtractArgs;
 use crate::output::{self, counted, grouped, line, name_of, plural, sized};
 
-/// What was found, and what it took.
+/// Prints how many packets match, and how much was read.
 pub(super) fn summary(args: &ExtractArgs, report: &Report, elapsed: Duration) {
     let name = match &args.write {
         Some(path) => name_of(path, "standard output") + ": ",
@@ -35,7 +35,7 @@ pub(super) fn summary(args: &ExtractArgs, report: &Report, elapsed: Duration) {
     notes(report).iter().for_each(output::note);
 }
 
-/// What the answer lacks without a fault.
+/// Why the answer may be incomplete without a fault.
 pub(super) fn notes(report: &Report) -> Vec<String> {
     let mut notes = Vec::new();
     if report.deleted > 0 {

@@ -1,11 +1,11 @@
-//! What a filter would take from the host on an `xdp:` port.
+//! The packets that a filter would take from the host on an `xdp:` port.
 
 use serde::Serialize;
 
 use crate::reachability::Taken;
 use crate::steering;
 
-/// What it does to each class of packets that the host needs.
+/// The effect of a filter on each class of packets that the host needs.
 #[derive(Serialize)]
 pub(super) struct Explained<'a> {
     interface: Option<&'a str>,

@@ -1,5 +1,5 @@
-//! `wirelane filter`: shows a filter at each stage, tries it on a file, and says what it would take
-//! from the host.
+//! `wirelane filter`: shows a filter at each stage, runs it on a file, and lists the packets that
+//! it would take from the host.
 
 mod explanation;
 mod on;
@@ -124,7 +124,7 @@ pub(crate) fn run(args: &FilterArgs) -> Result<()> {
 }
 
 impl FilterArgs {
-    /// The expression or program as it was given.
+    /// The unparsed expression or program.
     fn text(&self) -> Result<String> {
         let Some(path) = &self.file else { return Ok(self.expression.join(" ")) };
         let text = text_file::read(path, text_file::LONGEST_FILTER, "a filter")?;
@@ -155,7 +155,7 @@ impl FilterArgs {
     }
 }
 
-/// Whether `text` is what `tcpdump -ddd` prints: it begins with a number alone.
+/// Whether `text` is output of `tcpdump -ddd`, which begins with a number.
 fn is_decimal(text: &str) -> bool {
     let count = text.split([',', '\n']).next().unwrap_or_default().trim();
     !count.is_empty() && count.bytes().all(|byte| byte.is_ascii_digit())

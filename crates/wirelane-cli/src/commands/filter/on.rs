@@ -11,7 +11,7 @@ use wirelane_filter::Program;
 
 use crate::output::plural;
 
-/// What the engines did to the packets of a file.
+/// The results of all engines for the packets of a file.
 #[derive(Serialize)]
 pub(super) struct On<'a> {
     file: &'a Path,
@@ -28,13 +28,13 @@ pub(super) struct On<'a> {
     first_disagreements: Vec<u64>,
 }
 
-/// What one engine did.
+/// The result of one engine.
 #[derive(Serialize)]
 struct Count {
     engine: &'static str,
     packets: u64,
     matching: u64,
-    /// Why it was given none.
+    /// Why the engine did not run.
     missing: Option<String>,
 }
 

@@ -1,4 +1,4 @@
-//! What becomes of a filter: classic BPF, eBPF, machine code.
+//! The stages of a filter: classic BPF, eBPF, machine code.
 
 use serde::Serialize;
 use wirelane::filter::Engine;
@@ -35,7 +35,7 @@ pub(super) struct MachineCode {
     missing: Option<String>,
 }
 
-/// What the classic program becomes.
+/// The code that the classic program compiles to.
 pub(super) struct Stages {
     pub(super) ebpf: Ebpf,
     pub(super) machine_code: MachineCode,
@@ -94,7 +94,7 @@ impl Stages {
 }
 
 impl MachineCode {
-    /// What ports run, and its bytes if they are wanted.
+    /// The machine code that ports run, with its bytes if `bytes` is set.
     fn new(program: &Program, bytes: bool) -> Self {
         let none = Self { architecture: std::env::consts::ARCH, ..Self::default() };
         let engine = match Engine::new(program, 0) {
@@ -114,7 +114,7 @@ impl MachineCode {
     }
 }
 
-/// As tcpdump prints it with so many `-d`.
+/// Prints the program as tcpdump does with `level` times `-d`.
 pub(super) fn dump(program: &Program, level: u8) -> String {
     match level {
         1 => program.to_string(),

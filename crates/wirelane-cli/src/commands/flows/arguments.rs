@@ -100,7 +100,7 @@ Examples:
 
 Exit status: 0 done, 1 failed, 2 wrong usage.";
 
-/// What flows become on standard output.
+/// Formats of standard output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum Format {
     /// The conversations with the most bytes, at the end
@@ -114,7 +114,7 @@ pub(super) enum Format {
 }
 
 impl Format {
-    /// As the program names it.
+    /// The name that `wirelane-query` uses.
     pub(super) fn as_str(self) -> &'static str {
         match self {
             Self::Table => "table",
@@ -131,7 +131,7 @@ impl FlowsArgs {
     /// # Errors
     /// There is none, or a word is none.
     pub(super) fn sources(&self) -> Result<(Vec<Spec>, Option<String>)> {
-        // A path that does not exist is a file that does not.
+        // A word with a slash is a path, even if no file exists there.
         let is_file = |word: &OsStr| {
             let is_path = word.as_encoded_bytes().contains(&b'/');
             word == "-" || is_path || Path::new(word).is_file()
@@ -140,7 +140,7 @@ impl FlowsArgs {
         self.habits.split(&self.words, read, netns, &is_file)
     }
 
-    /// The time that is asked for of a store.
+    /// The time span to search in a store.
     ///
     /// # Errors
     /// Times that do not exist, or contradict each other.
@@ -149,7 +149,7 @@ impl FlowsArgs {
     }
 
     /// # Errors
-    /// Times that only a store knows.
+    /// `--from` or `--to` is given, which only a store supports.
     pub(super) fn check_no_span(&self) -> Result<()> {
         let given = self.from.is_some() || self.to.is_some();
         let error = || {
@@ -190,7 +190,7 @@ impl FlowsArgs {
         usize::try_from(self.top.unwrap_or(20)).unwrap_or(usize::MAX)
     }
 
-    /// The options that are about flows and not about packets, and whether each is given.
+    /// The options that affect flows only, and whether each is given.
     pub(super) fn of_flows(&self) -> impl Iterator<Item = (&'static str, bool)> {
         [
             ("--idle-timeout", self.idle_timeout.is_some()),
@@ -204,7 +204,7 @@ impl FlowsArgs {
     }
 
     /// # Errors
-    /// Standard output is a terminal, and this is nothing to be read there.
+    /// Standard output is a terminal, and the format is binary.
     pub(super) fn check_terminal(format: Format) -> Result<()> {
         if format == Format::Arrow && io::stdout().is_terminal() {
             let error = Error::usage("standard output", "it is a terminal, which no Arrow is for");

@@ -22,10 +22,10 @@ pub(super) struct FileArgs {
 }
 
 impl FileArgs {
-    /// For flows that go elsewhere.
+    /// Refuses these options for flows that do not become Parquet.
     ///
     /// # Errors
-    /// One of them was given.
+    /// One of the options is given.
     pub(super) fn check_none(&self) -> Result<()> {
         match self.words().first() {
             None => Ok(()),
@@ -34,7 +34,7 @@ impl FileArgs {
         }
     }
 
-    /// As the program takes them.
+    /// The options as arguments of `wirelane-query`.
     pub(super) fn words(&self) -> Vec<String> {
         let size = self.size.map(|bytes| ["--size".to_owned(), bytes.to_string()]);
         let rotate =

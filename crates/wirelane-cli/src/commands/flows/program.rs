@@ -1,5 +1,5 @@
-//! Rows to `wirelane-query`, which makes files and streams of them: the process with privileges
-//! holds neither its code nor its connections.
+//! Sends rows to `wirelane-query`, which makes files and streams of them. This process, which has
+//! privileges, holds neither that program's code nor its connections.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -25,7 +25,7 @@ use crate::output;
 
 const NAME: &str = QUERY.name;
 
-/// Where it puts rows.
+/// The output of the program.
 pub(super) enum Target<'a> {
     /// Into files of Parquet, in a directory or a store.
     Files(&'a Path, &'a FileArgs, Access),
@@ -78,20 +78,20 @@ pub(super) struct Program {
 }
 
 impl Program {
-    /// Starts it for rows that it gets on its standard input.
+    /// Starts the program for rows on its standard input.
     ///
     /// # Errors
-    /// It cannot be started.
+    /// The program cannot be started.
     pub(super) fn start(to: Target<'_>, options: &[OsString]) -> Result<Self> {
         let access = to.access();
         Self::spawn(Self::command(to, options)?.stdin(Stdio::piped()), access)
     }
 
-    /// Starts it for rows that it reads by itself, as the options say. Only [`Program::stop`] ends
-    /// it, and no terminal.
+    /// Starts the program for rows that it reads by itself, as `options` say. Its process group is
+    /// separate, so ^C on the terminal does not reach it: call [`Program::stop`].
     ///
     /// # Errors
-    /// It cannot be started.
+    /// The program cannot be started.
     pub(super) fn start_alone(to: Target<'_>, options: &[OsString]) -> Result<Self> {
         let access = to.access();
         let mut command = Self::command(to, options)?;
@@ -105,7 +105,7 @@ impl Program {
             Target::Files(path, files, _) => {
                 command.args(files.words()).arg("--").arg(path).stdout(Stdio::piped());
             }
-            // What it tells comes on standard error then.
+            // The report then arrives on standard error.
             Target::Stream(format, file) => {
                 command.args(["--format", format.as_str(), "-"]).stderr(Stdio::piped());
                 if let Some(file) = file {
@@ -135,7 +135,7 @@ impl Program {
         !matches!(self.child.try_wait(), Ok(None))
     }
 
-    /// Asks it to end: what it has read becomes rows.
+    /// Asks the program to end. Packets that it has read still become rows.
     pub(super) fn stop(&self) {
         if let Some(pid) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw) {
             // It may have ended.
@@ -143,7 +143,8 @@ impl Program {
         }
     }
 
-    /// Waits for its end, after its input has ended: what it told, and whether it failed.
+    /// Waits for the program to end, after its input has ended. Returns its report, and whether it
+    /// failed.
     pub(super) fn finish(&mut self) -> (Option<Value>, Result<()>) {
         let mut text = String::new();
         let Child { stdout, stderr, .. } = &mut self.child;
@@ -165,7 +166,7 @@ impl Program {
             (Err(error), _) => Err(failed("read", error)),
             (_, Err(error)) => Err(failed("wait", error)),
             (_, Ok(status)) if status.success() => Ok(()),
-            // It said why.
+            // The program has printed the reason.
             (_, Ok(status)) => {
                 Err(Error::failed(format!("program {NAME}"), format!("it failed ({status})")))
             }
@@ -176,7 +177,7 @@ impl Program {
 
 impl Drop for Program {
     fn drop(&mut self) {
-        // Without its input it ends; nothing waits for it in vain.
+        // The program ends when its input closes, so this wait ends.
         drop(self.child.stdin.take());
         let _ = self.child.wait();
     }
@@ -187,7 +188,7 @@ pub(super) fn file(input: ChildStdin) -> File {
     File::from(OwnedFd::from(input))
 }
 
-/// What the program said at its end.
+/// The report that the program prints at its end.
 pub(super) type Told = Arc<Mutex<Option<Value>>>;
 
 /// Gives flows to the program.
@@ -228,7 +229,7 @@ impl ProgramSink {
             if error.kind() != io::ErrorKind::BrokenPipe {
                 return Err(failed("write", error));
             }
-            // It has ended. Why, matters more.
+            // The program has ended: its own error explains more.
             self.end()?;
             Err(match self.is_stream {
                 true => Error::io("standard output", "write", error),
@@ -237,7 +238,7 @@ impl ProgramSink {
         })
     }
 
-    /// Ends its input, and waits for its end.
+    /// Closes the program's input, and waits for the program to end.
     fn end(&mut self) -> Result<()> {
         self.pipe = None;
         let (told, outcome) = self.program.finish();
@@ -278,14 +279,15 @@ impl Sink for ProgramSink {
 
 impl Drop for ProgramSink {
     fn drop(&mut self) {
-        // Before the program is waited for.
+        // Close the pipe before waiting for the program.
         self.pipe = None;
     }
 }
 
 fn failed(call: &'static str, error: io::Error) -> Error {
     let error = match error.kind() {
-        // Not the reader of our own output: see `ErrorKind::BrokenPipe` of the library.
+        // `BrokenPipe` would mean the reader of this command's output: see the library's
+        // `ErrorKind`.
         io::ErrorKind::BrokenPipe => io::Error::other("it ended early"),
         _ => error,
     };

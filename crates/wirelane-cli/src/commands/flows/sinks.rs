@@ -1,4 +1,4 @@
-//! Where the flows of the command go.
+//! The outputs of the flows.
 
 use std::io::IsTerminal as _;
 use std::path::Path;
@@ -18,7 +18,7 @@ use crate::companion::QUERY;
 use crate::output;
 use crate::output::summary::Export;
 
-/// What is told at the end.
+/// The outputs to report on at the end.
 pub(super) struct Sinks<'a> {
     write: Option<&'a Path>,
     top: Option<Arc<Mutex<Top>>>,
@@ -27,10 +27,10 @@ pub(super) struct Sinks<'a> {
 }
 
 impl<'a> Sinks<'a> {
-    /// Whether what is asked for makes sense; nothing is opened yet.
+    /// Checks the output options. Opens nothing.
     ///
     /// # Errors
-    /// It contradicts itself.
+    /// The options contradict each other.
     pub(super) fn check(args: &FlowsArgs) -> Result<()> {
         let to_stdout = args.write.as_deref().is_some_and(is_stdout);
         if args.session.json && (to_stdout || args.format.is_some()) {
@@ -53,7 +53,7 @@ impl<'a> Sinks<'a> {
         }
     }
 
-    /// Opens what takes the flows.
+    /// Opens the sinks.
     ///
     /// # Errors
     /// A file cannot be created.
@@ -120,7 +120,7 @@ impl<'a> Sinks<'a> {
         self.write.filter(|path| !program::is_url(path))
     }
 
-    /// Where flows went that left this process, and what became of them.
+    /// The exports to collectors and programs, with their results.
     pub(super) fn exports(&self) -> Vec<Export> {
         let told = |told: &Told| {
             let told = told.lock().unwrap_or_else(PoisonError::into_inner).take();

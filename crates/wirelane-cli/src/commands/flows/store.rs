@@ -1,4 +1,4 @@
-//! Flows of what `wirelane record` has written.
+//! Flows of a store that `wirelane record` has written.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -83,7 +83,7 @@ pub(super) fn query(args: &FlowsArgs, expression: &str, halt: &Halt) -> Result<Q
     })
 }
 
-/// What is missing in the answer, which has so many packets.
+/// Prints notes on an incomplete answer, and returns the damage as errors.
 pub(super) fn troubles(report: &Report, packets: u64) -> Vec<Error> {
     report.unfiltered.iter().for_each(output::note);
     if packets == 0 && report.damage.is_empty() {

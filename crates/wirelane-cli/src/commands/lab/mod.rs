@@ -80,7 +80,7 @@ pub(crate) struct DownArgs {
 /// Runs the command.
 ///
 /// # Errors
-/// What keeps it from doing its work. `exec` does not return when it can become its command.
+/// The command failed. `exec` does not return if it becomes its command.
 pub(crate) fn run(action: Action) -> Result<(), Failure> {
     match action {
         Action::Up(args) => up(&args)?,
@@ -93,7 +93,7 @@ pub(crate) fn run(action: Action) -> Result<(), Failure> {
 
 fn up(args: &UpArgs) -> Result<()> {
     let lab = &args.lab.lab;
-    // With a program between the stack and the cable, the cable carries what a real one would.
+    // With TAP devices, offloads are off: the pair carries frames like a real cable.
     let default = (args.tap != Taps::Neither).then(Offloads::default);
     let config = LabConfig {
         queues: args.queues,
@@ -119,7 +119,7 @@ fn up(args: &UpArgs) -> Result<()> {
     status::print(&[lab.status()?])
 }
 
-/// What `down --json` prints.
+/// The JSON object of `down --json`.
 #[derive(Serialize)]
 struct Removed<'a> {
     schema: &'static str,
@@ -128,9 +128,9 @@ struct Removed<'a> {
     removed: &'a [String],
     ended: &'a [Process],
     remaining: &'a [Process],
-    /// What benchmarks left that were killed.
+    /// Remains of killed benchmarks that were removed.
     swept: &'a [PathBuf],
-    /// What of it could not be removed.
+    /// Remains of killed benchmarks that could not be removed.
     left: &'a [PathBuf],
 }
 

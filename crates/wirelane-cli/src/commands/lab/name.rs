@@ -1,4 +1,4 @@
-//! Which lab, and what went wrong with it.
+//! The name of a lab, and failures with their exit status.
 
 use clap::Args;
 use wirelane::Error;

@@ -1,4 +1,4 @@
-//! `wirelane lab status`: what there is of labs, for people and for programs.
+//! `wirelane lab status`: the state of labs, for people and for programs.
 
 use std::fmt::Write as _;
 
@@ -65,7 +65,7 @@ pub(super) fn process(process: &Process) -> String {
     let user = process.user.clone().or_else(|| process.uid.map(|uid| uid.to_string()));
     let command = match process.command.is_empty() {
         true => "a kernel thread".to_owned(),
-        // What others chose for their arguments must not reach the terminal as it is.
+        // Arguments that other users chose must be escaped on a terminal.
         false => process.command.join(" ").escape_debug().to_string(),
     };
     let threads = if process.threads_only { ", with threads inside" } else { "" };

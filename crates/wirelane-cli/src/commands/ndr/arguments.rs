@@ -122,7 +122,7 @@ pub(crate) struct NdrArgs {
     pub(super) netns: NetnsArgs,
 }
 
-/// What can be measured.
+/// The values of `--tests`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Test {
     /// The highest rate without loss
@@ -151,7 +151,7 @@ impl NdrArgs {
     /// The two ports.
     ///
     /// # Errors
-    /// They are not two, or one is written wrong.
+    /// There are not exactly two, or one is malformed.
     pub(super) fn ports(&self) -> Result<[Spec; 2]> {
         match self.interface.before(self.a.iter().chain(&self.b)).as_slice() {
             [a, b] => Ok([Spec::try_from(a.as_os_str())?, Spec::try_from(b.as_os_str())?]),
@@ -159,10 +159,10 @@ impl NdrArgs {
         }
     }
 
-    /// What to measure, and how.
+    /// The tests, and how to run them.
     ///
     /// # Errors
-    /// A rate is a share of a link.
+    /// A rate is given as a share of a link whose speed is unknown.
     pub(super) fn campaign(&self) -> Result<Campaign> {
         let (duration, width) = if self.quick {
             (Duration::from_millis(300), 0.02)

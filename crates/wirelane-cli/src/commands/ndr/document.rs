@@ -16,7 +16,7 @@ pub(super) struct Document<'a> {
 }
 
 impl<'a> Document<'a> {
-    /// What was found, and where it was received.
+    /// The results, and the ports that received the packets.
     pub(super) fn new(report: &'a Report, ports: impl Iterator<Item = &'a PortInfo>) -> Self {
         let words: Vec<_> =
             std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();

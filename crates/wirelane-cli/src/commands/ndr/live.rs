@@ -1,4 +1,4 @@
-//! What happens now, on a terminal; what was found, line by line.
+//! Progress of the trials.
 
 use std::time::Instant;
 
@@ -7,7 +7,7 @@ use wirelane_send::ndr::Step;
 
 use crate::output::{grouped, line, scaled, screen};
 
-/// A line for the trial that runs; where nobody looks, only when SIGUSR1 asks.
+/// Prints the running trial: on a terminal continuously, elsewhere when SIGUSR1 asks.
 pub(super) struct Live {
     shows: bool,
     /// How often SIGUSR1 had asked.

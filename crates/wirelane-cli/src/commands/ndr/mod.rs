@@ -1,4 +1,4 @@
-//! `wirelane ndr`: what lies between two ports, measured.
+//! `wirelane ndr`: measures the path between two ports.
 
 mod arguments;
 mod document;
@@ -74,13 +74,13 @@ fn is_interface(spec: &Spec) -> Result<()> {
     }
 }
 
-/// Opens what receives; each trial opens what sends.
+/// Opens the receivers. Each trial opens its senders.
 fn tester(args: &NdrArgs, a: &Spec, b: &Spec, (there, back): Both, halt: &Halt) -> Result<Tester> {
     let placement = args.placement()?;
     let direction = |from: &Spec, to: &Spec, traffic| {
         let mut options = Receiver::options(&placement);
         if to.backend == Some(Backend::Xdp) {
-            // Who types it wants it.
+            // An explicit `xdp:` is consent to take packets from the host.
             options = options.take(Take::All);
         }
         let receiver = Receiver::start(port::open(to, &options)?, &placement)?;

@@ -1,4 +1,4 @@
-//! What was found, as a page.
+//! The results as an HTML page.
 
 use maud::{Markup, html};
 use wirelane_send::ndr::{Delay, SizeReport, Summary, Way};
@@ -166,7 +166,7 @@ fn bursts(sizes: &[SizeReport]) -> Markup {
 
 /// Every stream of the trials at a given rate.
 fn flows(sizes: &[SizeReport]) -> Markup {
-    /// More would be no page to read.
+    /// More would make the page unreadable.
     const MOST: usize = 500;
     let loads =
         || sizes.iter().flat_map(|size| size.loads.iter().filter(|load| load.percent.is_none()));

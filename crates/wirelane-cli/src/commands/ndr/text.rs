@@ -1,4 +1,4 @@
-//! What was found, in words.
+//! The results in words.
 
 use wirelane_send::ndr::{Delay, Report, SizeReport, Summary, Throughput, Way};
 
@@ -31,7 +31,7 @@ fn of_size(size: &SizeReport, directions: &[String]) -> Vec<String> {
     }
     for load in &size.loads {
         match load.percent {
-            // It has been told of above.
+            // Already printed above.
             Some(percent) if percent >= 100.0 => {}
             Some(percent) => {
                 lines.push(format!("  at {percent:.0} % of it{}", latency(load)));
@@ -84,7 +84,7 @@ fn throughput(found: &Throughput, directions: usize) -> String {
     format!("{}pps{each} {without}{bits}{bound}{}", scaled(found.pps), held_up(found))
 }
 
-/// What the sender did not reach.
+/// A note on trials in which the sender missed the rate.
 fn held_up(found: &Throughput) -> String {
     if found.void_trials == 0 {
         return String::new();
@@ -99,7 +99,7 @@ fn held_up(found: &Throughput) -> String {
     }
 }
 
-/// The worst direction's.
+/// The latency of the worst direction.
 fn latency(load: &Summary) -> String {
     let delays = load.directions.iter().filter_map(|way| way.latency);
     let Some(delay) = delays.max_by_key(|delay| delay.p99_ns) else { return String::new() };
@@ -113,7 +113,7 @@ fn times(delay: &Delay) -> String {
     format!("p50 {p50} p99 {p99} max {max}")
 }
 
-/// One trial, with everything that is known.
+/// One trial with all its figures.
 fn in_full(way: &Way, frame: &str) -> Vec<String> {
     let mut line = format!(
         "{}: {} sent at {}pps{frame}, {} received, {} lost ({})",
@@ -186,7 +186,7 @@ pub(super) fn time(nanoseconds: u64) -> String {
     format!("{value:.digits$} {unit}")
 }
 
-/// A share, with as many digits as it takes.
+/// A share, with as many digits as needed.
 pub(super) fn percent(ratio: f64) -> String {
     let percent = ratio * 100.0;
     match percent {

@@ -1,4 +1,4 @@
-//! What `wirelane ndr` sends.
+//! The packets that `wirelane ndr` sends.
 
 use std::net::IpAddr;
 use std::path::Path;
@@ -96,8 +96,8 @@ fn exchanged(there: &Recipe) -> Result<Recipe> {
             Some(_) => None,
             None => {
                 let field = own.protocol.fields.iter().find(|field| field.name == name)?;
-                // What the next layer decides, as VXLAN the port of UDP, is not of this packet's
-                // ends.
+                // The next layer sets this field, such as the UDP port of VXLAN: it belongs to
+                // neither end.
                 match field.preset {
                     Preset::Value(value) => Some(Values::Constant(value)),
                     _ => None,
@@ -114,7 +114,7 @@ fn exchanged(there: &Recipe) -> Result<Recipe> {
     Ok(back)
 }
 
-/// The flows of a file: A sends those of the port that is located there, or of the first one.
+/// The flows of a file: A sends the flows of the port that is located there, or of the first port.
 fn flows(path: &Path, interfaces: [&str; 2]) -> Result<Both> {
     let name = path.display().to_string();
     let config = text_file::flows(path, signature::LEN)?;

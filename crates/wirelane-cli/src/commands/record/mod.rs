@@ -29,7 +29,7 @@ use crate::provenance::Provenance;
 use crate::store_check::{self, CheckOutput, Repair};
 use crate::stores;
 
-/// What is kept around a trigger, if only one of both is given.
+/// The time kept before and after a trigger, if only the other one is given.
 const BEFORE: Duration = Duration::from_secs(30);
 const AFTER: Duration = Duration::from_secs(120);
 

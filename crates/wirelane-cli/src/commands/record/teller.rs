@@ -1,4 +1,4 @@
-//! What a recording says while it runs.
+//! Progress and notes of a running recording.
 
 use std::collections::BTreeSet;
 use std::time::Instant;
@@ -16,7 +16,7 @@ use crate::output::{self, printable};
 /// For how long the speed of the disk is remembered, in seconds.
 const MEMORY: f64 = 5.0;
 
-/// Says what happens, unless it is to be quiet. SIGUSR2 triggers.
+/// Prints progress and notes unless `quiet`. SIGUSR2 fires the trigger.
 pub(super) struct Teller {
     view: StoreView,
     quiet: bool,
@@ -85,8 +85,7 @@ impl Teller {
         }
     }
 
-    /// Says what is done otherwise, once, and what keeps packets from the disk, whenever that
-    /// changes.
+    /// Prints each detour once, and each change of the trouble that keeps packets from the disk.
     fn tell_troubles(&mut self, store: &Store) {
         for detour in store.detours() {
             if !self.told.contains(&detour) {

@@ -74,10 +74,10 @@ pub(crate) struct SendArgs {
 }
 
 impl SendArgs {
-    /// As these, with the port of -i in its place: then all words are files.
+    /// A copy of the arguments in which the port of -i is the target, so that all words are files.
     ///
     /// # Errors
-    /// There are several, or files beside described packets.
+    /// There are several ports, or files beside described packets.
     pub(super) fn with_port_in_place(&self) -> Result<Self> {
         let mut ports = self.interface.before([]).into_iter();
         let mut args = self.clone();

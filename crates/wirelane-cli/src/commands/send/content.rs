@@ -1,4 +1,4 @@
-//! What to send: files, or packets that are described.
+//! The packets to send: files, or packets that are described.
 
 use std::sync::Arc;
 
@@ -10,22 +10,23 @@ use wirelane_send::replay::{Replay, ReplayLane};
 use super::arguments::SendArgs;
 use super::flows;
 
-/// The rate of generated packets if nobody says: harmless everywhere.
+/// The default rate of generated packets, harmless everywhere.
 const DEFAULT_RATE: Rate = Rate::Packets(1000.0);
 
-/// What to send.
+/// The packets to send.
 pub(super) enum Content {
-    /// Files, with what each thread sends of them.
+    /// Files, and the part of them that each thread sends.
     Files(Box<Replay>, Vec<Option<ReplayLane>>),
-    /// Packets that are generated.
+    /// Generated packets.
     Streams(Arc<[Stream]>, Vec<String>),
 }
 
 impl Content {
-    /// What `args` ask for, for so many sending threads and a link of so many bits per second.
+    /// Opens the packets that `args` name, for `lanes` sending threads and a link of `link` bits
+    /// per second.
     ///
     /// # Errors
-    /// A file cannot be read, or means nothing that can be sent; there is nothing to send.
+    /// A file cannot be read, or holds nothing that can be sent; there is nothing to send.
     pub(super) fn open(
         args: &SendArgs,
         link: Option<u64>,
@@ -62,7 +63,7 @@ impl Content {
         Ok(Self::Files(Box::new(replay), lanes))
     }
 
-    /// What one thread sends.
+    /// The packets of one thread.
     ///
     /// # Errors
     /// The packets cannot be sent by several threads.
@@ -91,7 +92,7 @@ impl Content {
         }
     }
 
-    /// How many packets there are, if that is known.
+    /// The number of packets, if known.
     pub(super) fn packets(&self) -> Option<u64> {
         match self {
             Self::Files(replay, _) => replay.packets(),
@@ -102,7 +103,7 @@ impl Content {
         }
     }
 
-    /// What became of files, in words.
+    /// Notes on the files or streams.
     pub(super) fn notes(&self) -> Vec<String> {
         match self {
             Self::Files(replay, _) => replay.report().notes(),

@@ -10,19 +10,20 @@ use wirelane_send::{Engine, SendConfig, Sending};
 use super::arguments::SendArgs;
 use super::content::Content;
 
-/// The engine that sends.
+/// The chosen engine.
 pub(super) struct Choice {
-    /// The kernel at work, or the port for sockets.
+    /// The running kernel engine, or the port for sockets.
     pub(super) sending: Result<Session<Sending>, Port>,
-    /// Why the kernel does not send by itself, if it might have.
+    /// Why the kernel engine was refused, if it was considered.
     pub(super) refusal: Option<String>,
 }
 
-/// Has the kernel send if that was asked for, or if nobody has said who and it can. Who names a
-/// backend or queues has said it. `again` opens the port once more.
+/// Starts the kernel engine if the user requests it, or if the engine is `auto` and the kernel
+/// engine can send. A spec with a backend, queues or options chooses sockets, and so does --gso.
+/// `again` reopens the port.
 ///
 /// # Errors
-/// The kernel was asked for and cannot; or the port cannot be opened again.
+/// The user requests the kernel engine and it cannot start, or the port cannot be opened again.
 pub(super) fn choose(
     args: &SendArgs,
     port: Port,
@@ -44,14 +45,14 @@ pub(super) fn choose(
     }
     match kernel::start(port, streams, None, config) {
         Ok(kernel) => Ok(Choice { sending: Ok(kernel), refusal: None }),
-        // What it cannot do shows only when its programs are loaded.
+        // Some limits of the kernel engine are known only after its programs are loaded.
         Err(error) => {
             Ok(Choice { sending: Err(again()?), refusal: Some(error.cause().to_owned()) })
         }
     }
 }
 
-/// Whether the port is an interface and nothing else.
+/// Whether the port is a bare interface, without backend, queues or options.
 fn is_bare(args: &SendArgs) -> bool {
     let spec = args.target.as_deref().and_then(|target| Spec::try_from(target).ok());
     spec.is_some_and(|spec| {

@@ -1,4 +1,4 @@
-//! How far it is, on a line of a terminal.
+//! The progress line on a terminal.
 
 use std::time::{Duration, Instant};
 
@@ -14,11 +14,11 @@ const EVERY: Duration = Duration::from_millis(500);
 
 /// The line.
 pub(super) struct Line {
-    /// Whether somebody sees it.
+    /// Whether standard error is a terminal that shows the line.
     shows: bool,
     expected: Option<u64>,
     duration: Option<Duration>,
-    /// When the line was written last, and packets and bits then.
+    /// The time of the last update, with the packets and bits sent by that time.
     before: (Instant, u64, u64),
 }
 
@@ -55,13 +55,13 @@ impl Show<Sending> for Line {
 }
 
 impl Line {
-    /// For so many packets, or so much time.
+    /// A line for a run of `expected` packets, or of the duration in `args`.
     pub(super) fn new(expected: Option<u64>, args: &SessionArgs) -> Self {
         let shows = !args.quiet && screen::is_able();
         Self { shows, expected, duration: args.duration, before: (Instant::now(), 0, 0) }
     }
 
-    /// Which part is done, if there is an end.
+    /// The share that is done, if the run has an end.
     fn share(&self, progress: wirelane_send::Progress) -> Option<f64> {
         let of_packets = self.expected.map(|all| progress.packets as f64 / all.max(1) as f64);
         let of_time = self.duration.map(|all| progress.at.as_secs_f64() / all.as_secs_f64());

@@ -17,14 +17,14 @@ use crate::output;
 /// Prints the first `count` packets in hex, and as tshark reads them.
 ///
 /// # Errors
-/// There is nothing to send, or standard output does not take it.
+/// There is nothing to send, or standard output cannot be written.
 pub(super) fn run(args: &SendArgs, count: u64, halt: &Halt) -> Result<()> {
     let mut args = args.clone();
     // Without a port, the first argument is a file.
     if args.files.is_empty() && args.packet.is_empty() && args.flows.is_none() {
         args.files.extend(args.target.take().map(PathBuf::from));
     }
-    // A speed to take shares of, as there is no link.
+    // The speed of which `--rate` takes a share, because there is no link.
     let mut content = Content::open(&args, Some(LINK), 1, halt)?;
     let mut source = content.source(Lane::ALL)?;
     let failed = |error: wirelane_gen::source::SourceError| {
@@ -85,7 +85,7 @@ fn dissected(capture: Vec<u8>) -> Option<String> {
         .spawn()
         .ok()?;
     let mut input = child.stdin.take()?;
-    // Should it end early, there is nobody to tell.
+    // tshark may end early: the error is then of no use.
     let writer = thread::spawn(move || drop(input.write_all(&capture)));
     let output = child.wait_with_output().ok()?;
     let _ = writer.join();

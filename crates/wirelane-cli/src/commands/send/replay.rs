@@ -105,7 +105,7 @@ impl ReplayArgs {
     }
 }
 
-/// A time between packets: a number and a unit. 0 is one as well.
+/// A time between packets: a number and a unit. 0 is allowed.
 fn gap(text: &str) -> Result<Duration, String> {
     let wrong = || "write a number and a unit, such as 0s, 100us, 10ms or 1s".to_owned();
     let units = [("ns", 1), ("us", 1_000), ("ms", 1_000_000), ("s", 1_000_000_000)];

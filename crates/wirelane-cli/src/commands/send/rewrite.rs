@@ -1,4 +1,4 @@
-//! Arguments that change packets on the way.
+//! Arguments that change packets before they are sent.
 
 use clap::Args;
 use wirelane::wire::MacAddr;
@@ -55,7 +55,7 @@ impl RewriteArgs {
     /// They contradict each other.
     pub(crate) fn rewrite(&self) -> Result<Rewrite> {
         let mac = |side, to: Option<MacAddr>| to.map(|to| Rule::Mac { side, from: None, to });
-        // What is named comes before what is meant for all.
+        // Rules for named values precede the rules that apply to all packets.
         let rules = self.map_mac.iter().chain(&self.map_ip).chain(&self.port).cloned();
         let rules = rules
             .chain(mac(Side::Source, self.set_mac_src))

@@ -111,7 +111,8 @@ fn tables_fit_the_terminal() {
     }
 }
 
-/// What shared rings have lost, or their filter has rejected, stands in one row, and in the total.
+/// Packets that shared rings have lost, or that their filter has rejected, count in one row and in
+/// the total.
 #[test]
 fn interfaces_of_one_port_have_rows_of_their_own() {
     let row = |interface: &str, packets: u64, kernel: Option<u64>| {
@@ -130,7 +131,7 @@ any rx 0          0          0      0         7       7          7       0
 total             3          3      3         7       7          7       0\n";
     assert!(text.contains(expected), "{text}");
 
-    // Nobody counts what is rejected.
+    // Rejected packets are not counted.
     let mut row = row("eth0", 1, None);
     row["received"] = Value::Null;
     let now = json!({ "command": "capture", "queues": [row] });
@@ -138,7 +139,7 @@ total             3          3      3         7       7          7       0\n";
     assert!(text.contains("eth0 rx 0   unknown          1      1   unknown       -"), "{text}");
 }
 
-/// Another version may leave out anything.
+/// Another version may omit any field.
 #[test]
 fn what_is_not_there_is_unknown() {
     for document in [json!({}), json!(null), json!([1]), json!({ "queues": [{}], "ports": {} })] {

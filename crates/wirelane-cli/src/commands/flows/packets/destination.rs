@@ -1,4 +1,4 @@
-//! Where rows of packets go: one place, in one format.
+//! The output of packet rows: one place, in one format.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -11,7 +11,7 @@ use crate::commands::flows::arguments::{FlowsArgs, Format};
 use crate::commands::flows::program::{self, Target};
 use crate::companion::QUERY;
 
-/// A place.
+/// The output that the arguments name.
 pub(super) struct Destination<'a> {
     args: &'a FlowsArgs,
     to: To<'a>,
@@ -26,10 +26,10 @@ enum To<'a> {
 }
 
 impl<'a> Destination<'a> {
-    /// What arguments say; nothing is opened yet.
+    /// Chooses the output. Opens nothing.
     ///
     /// # Errors
-    /// They contradict each other; or the program is not installed.
+    /// The arguments contradict each other, or the program is not installed.
     pub(super) fn of(args: &'a FlowsArgs) -> Result<Self> {
         let to = match args.write.as_deref() {
             None => To::Output(args.format.unwrap_or(Format::Json)),
@@ -61,7 +61,7 @@ impl<'a> Destination<'a> {
         Ok(Self { args, to })
     }
 
-    /// Opens it, for the program.
+    /// Opens the output for the program.
     ///
     /// # Errors
     /// A file cannot be created.
@@ -73,13 +73,13 @@ impl<'a> Destination<'a> {
         })
     }
 
-    /// The options by which the program makes rows of packets.
+    /// The options with which the program makes rows of packets.
     pub(super) fn options(&self) -> Vec<OsString> {
         let data = self.args.data.then_some("--data");
         ["--packets"].into_iter().chain(data).map(OsString::from).collect()
     }
 
-    /// What people call it.
+    /// The name in messages.
     pub(super) fn name(&self) -> String {
         match self.to {
             To::Files(path) | To::File(path, _) => path.display().to_string(),

@@ -17,10 +17,10 @@ use crate::live::{FRAME, Start, attend};
 use crate::output::summary::{Export, Summary};
 use crate::sources;
 
-/// How often it is looked whether the program has ended.
+/// How often to check whether the program has ended.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// The file, if all of it is asked for: no filter, no mask, no part of packets.
+/// The file, if the program may read all of it: there is no filter, mask or other selection.
 pub(super) fn whole(args: &FlowsArgs, specs: &[Spec], input: &InputArgs) -> Option<PathBuf> {
     let [spec] = specs else { return None };
     let path = PathBuf::from(&spec.name);
@@ -64,7 +64,7 @@ pub(super) fn run(
     start.conclude(summary, ended.err().into_iter().collect())
 }
 
-/// A name that begins with a `-` is no option.
+/// Makes the path absolute, so that a leading `-` cannot begin an option.
 fn absolute(path: &Path) -> PathBuf {
     std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
 }

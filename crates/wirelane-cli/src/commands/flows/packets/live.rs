@@ -17,7 +17,7 @@ use crate::live::{Doing, Opened, Screen, Start, run_live};
 use crate::output::summary::{Export, Summary};
 use crate::overwrite;
 
-/// Bytes that may be on their way to the program: what it reads at once while the capture goes on.
+/// Size of the pipe to the program, in bytes: the most that it can read at once.
 const PIPE: usize = 1 << 20;
 
 pub(super) fn run(args: &FlowsArgs, mut start: Start<'_>) -> Result<()> {
@@ -59,7 +59,7 @@ pub(super) fn run(args: &FlowsArgs, mut start: Start<'_>) -> Result<()> {
     let opened = Opened { doing: Doing::Input("packets of"), diversions, filter: input.filter() };
     let mut screen = if destination.is_output() { Screen::Packets } else { Screen::Figures(None) };
     run_live(start, capture, opened, &mut screen, |mut outcome, started| {
-        // The program reads until nobody holds the other end.
+        // The program reads until every writer has closed the pipe.
         drop(config);
         let (told, ended) = program.finish();
         outcome.errors.extend(ended.err());

@@ -1,4 +1,4 @@
-//! Packets of what `wirelane record` has written.
+//! Packets of a store that `wirelane record` has written.
 
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -19,7 +19,7 @@ use crate::live::Start;
 use crate::output::summary::{Export, Summary};
 use crate::{overwrite, stores};
 
-/// Bytes that may be on their way to the program.
+/// Size of the pipe to the program, in bytes.
 const PIPE: usize = 1 << 20;
 
 pub(super) fn run(args: &FlowsArgs, mut start: Start<'_>) -> Result<()> {
