@@ -33,8 +33,7 @@ impl Connection {
     }
 
     /// Whether its packets may arrive at `interface`. They cannot if another interface has the
-    /// server's address and no interface with that address could be stacked on this one (a bridge,
-    /// a bond, a VLAN).
+    /// server's address and no interface is stacked on this one (a bridge, a bond, a VLAN).
     pub(crate) fn may_arrive_at(&self, interface: &str) -> bool {
         let owners = self.owners();
         if owners.is_empty() || owners.iter().any(|owner| owner == interface) {

@@ -8,7 +8,7 @@ use wirelane_testkit::process::{Output, output};
 
 fn wirelane() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_wirelane"));
-    // Whoever runs the tests may be logged in through SSH.
+    // The user who runs the tests may be logged in through SSH.
     command.env_remove("SSH_CONNECTION");
     command
 }
@@ -104,7 +104,7 @@ fn engines_agree_on_a_file() {
     }
     let page = shown(&["udp", "and", "less", "400", "--on", file]);
     assert!(page.starts_with(&format!("interpreter  {matching} of 300 packets match\n")), "{page}");
-    // The packets are Ethernet, and the program is for others.
+    // The packets are Ethernet; the program is for another link type.
     let other = ["ip", "--link-type", "101", "--on", file];
     let page = shown(&other);
     assert!(page.contains("\nskipped: 300 packets of other link types\n"), "{page}");

@@ -1,4 +1,4 @@
-//! `capture any`: many interfaces, other links than Ethernet, tags, and interfaces that come late.
+//! `capture any`: many interfaces, other links than Ethernet, tags, and late interfaces.
 
 use std::net::{Ipv4Addr, UdpSocket};
 
@@ -11,7 +11,7 @@ use super::*;
 
 const PORT: u16 = 4711;
 
-/// Ends it; its summary, whose counters need not all be known.
+/// Ends the capture. Returns its summary, which may have unknown counters.
 #[track_caller]
 fn end(running: Running) -> Value {
     running.child.interrupt();
@@ -20,7 +20,7 @@ fn end(running: Running) -> Value {
     serde_json::from_str(&ended.stdout).unwrap()
 }
 
-/// Sends `count` numbered packets to an address of any host.
+/// Sends `count` numbered packets to any address.
 pub(super) fn send(from: &Namespace, address: Ipv4Addr, count: usize) {
     let sender = from.inside(|| UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).unwrap());
     for number in 0..count {
@@ -43,7 +43,7 @@ fn interfaces_of(file: &Path, text: &str) -> Vec<String> {
     names
 }
 
-/// A hundred pairs: what leaves one end arrives at the other.
+/// A hundred pairs: packets that leave one end arrive at the other.
 #[test]
 fn privileged_two_hundred_interfaces_each_have_their_packets() {
     const PAIRS: usize = 100;
@@ -144,32 +144,32 @@ fn privileged_packets_without_a_link_header() {
     tcpdump.interrupt();
     tcpdump.wait(PATIENCE);
     let [_, in_pcap, _] = captures.map(end);
-    // One file of many links: each packet as it was.
+    // One file of many links: each packet is unchanged.
     assert_eq!(interfaces_of(Path::new(&all), "10.78.0.2 "), vec!["wl-tun"; 30]);
     assert_eq!(interfaces_of(Path::new(&all), &format!("{} ", pair.a.address)).len(), 20);
-    // pcap has one, and says whose packets it does not hold.
+    // pcap has one link type: the note names the interface whose packets are missing.
     assert_eq!(packets(&ethernet).len(), 20);
     assert_eq!(dropped_by_writer(&in_pcap), 30, "{in_pcap}");
     let notes = in_pcap["ports"][0]["notes"].to_string();
     assert!(notes.contains("wl-tun") && notes.contains("one link type"), "{notes}");
-    // Alone, they are what tcpdump writes.
+    // Alone, they equal tcpdump's file.
     let link_type = |file: &Path| CaptureReader::open(file).unwrap().interfaces()[0].link_type;
     let data = |file: &Path| -> Vec<_> { packets(file).into_iter().map(|it| it.data).collect() };
     let alone = Path::new(&alone);
     assert_eq!((link_type(alone), data(alone)), (link_type(&theirs), data(&theirs)));
-    // And a line says what is in them.
+    // Printed lines decode them.
     let words = ["capture", "-q", "-t", "-r", alone.to_str().unwrap()];
     let printed = process::run(&mut wirelane(words));
     assert_eq!(printed.matches("IP 10.78.0.1.").count(), 30, "{printed}");
 }
 
-/// Over all rows: of those that are not known, there is another.
+/// Sums the rows with a known number.
 fn dropped_by_writer(summary: &Value) -> u64 {
     let queues = summary["queues"].as_array().unwrap().iter();
     queues.filter_map(|queue| queue["dropped"]["writer"].as_u64()).sum()
 }
 
-/// The kernel takes a tag out of the packet; it is back where it was.
+/// The kernel removes a tag from the packet; the capture restores it.
 #[test]
 fn privileged_tags_are_where_they_were() {
     if !privileged::require() {
@@ -183,7 +183,7 @@ fn privileged_tags_are_where_they_were() {
     running.wait_until_statistics(|_| true);
     let doubled = |number: u64| {
         let mut frame = frames::udp4(number).vlan(7).build();
-        // A tag of a provider around that of the customer (IEEE 802.1ad).
+        // A provider tag around the customer tag (IEEE 802.1ad).
         frame.splice(12..12, [0x88, 0xa8, 0x20, 9]);
         frame
     };
@@ -199,7 +199,7 @@ fn privileged_tags_are_where_they_were() {
     running.wait_for(sent.len() as u64);
     end(running);
     let mut found: Vec<_> = packets(&file).into_iter().map(|packet| packet.data).collect();
-    // The system may have said something itself; it uses no tags.
+    // The system may have sent packets itself; it uses no tags.
     found.retain(|data| sent.contains(data) || frames::sequence(data).is_some());
     found.sort();
     sent.sort();
@@ -230,7 +230,7 @@ fn privileged_lines_of_interfaces_that_come_late_name_them() {
     for round in 0..3 {
         let pair = pairs.last().unwrap();
         let (address, name) = (pair.b.address, pair.b.interface.clone());
-        // Nobody listens, so an answer says so; the filter does not want it.
+        // No socket listens, so the host answers with an error; the filter rejects it.
         send(&near, address, 10);
         running.child.wait_until(PATIENCE, |child| {
             let text = child.stdout();
@@ -248,8 +248,7 @@ fn privileged_lines_of_interfaces_that_come_late_name_them() {
     assert_eq!((ended.status.code(), ended.stdout.lines().count()), (Some(0), 30));
 }
 
-/// A store has each packet with its interface, also of interfaces that come later or have another
-/// link type.
+/// A store has each packet with its interface, even for late interfaces and other link types.
 #[test]
 fn privileged_every_interface_is_recorded() {
     const EACH: usize = 5;

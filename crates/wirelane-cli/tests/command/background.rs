@@ -1,4 +1,4 @@
-//! Captures that a script starts in the background, or nohup: they are told to ignore signals.
+//! Captures that start with ignored signals: in the background of a script, or under nohup.
 
 use rustix::process::Signal;
 use wirelane_testkit::{privileged, tools};
@@ -7,7 +7,7 @@ use super::*;
 
 const SIGNALS: [Signal; 3] = [Signal::INT, Signal::TERM, Signal::HUP];
 
-/// `wirelane capture`, or whatever program, where these signals are ignored.
+/// A command that starts with these signals ignored.
 fn ignoring(signals: &str, words: &[&str]) -> Command {
     let mut command = Command::new("sh");
     command.args(["-c", &format!("trap '' {signals}; exec \"$@\""), "sh"]).args(words);
@@ -22,7 +22,7 @@ fn caught(pid: u32) -> [bool; 3] {
     SIGNALS.map(|signal| mask & 1 << (signal.as_raw() - 1) != 0)
 }
 
-/// SIGTERM, and SIGINT if somebody sends it in spite of all.
+/// SIGTERM and SIGINT end it.
 #[test]
 fn a_capture_in_the_background_of_a_script_ends_cleanly() {
     for signal in [Signal::TERM, Signal::INT] {
@@ -36,8 +36,8 @@ fn a_capture_in_the_background_of_a_script_ends_cleanly() {
     }
 }
 
-/// What was ignored at the start is treated as tcpdump treats it: SIGINT ends it in any case,
-/// SIGHUP does not.
+/// A signal that is ignored at the start is treated as tcpdump treats it: SIGINT ends the capture
+/// anyway, SIGHUP does not.
 #[test]
 fn privileged_ignored_signals_are_treated_as_tcpdump_does() {
     if !privileged::require() || !tools::require("tcpdump") {

@@ -1,5 +1,5 @@
-//! Bad input: one line that names the object, the cause and the next step; status 1 or 2; nothing
-//! left behind, and everything captured so far in a readable file.
+//! Bad input: one line that names the object, the cause and the next step; status 1 or 2; no
+//! leftover files, and a readable file with all packets captured so far.
 
 use std::fs;
 
@@ -81,7 +81,7 @@ fn arguments_that_cannot_be() {
     }
 }
 
-/// Whatever is quoted, of whatever command: the line begins and ends as one that is not long.
+/// A long quotation is shortened, but the line keeps its beginning and end.
 #[test]
 fn input_of_any_length_is_quoted_in_brief() {
     let long = "x".repeat(100_000);
@@ -112,7 +112,7 @@ fn input_of_any_length_is_quoted_in_brief() {
         assert_refused(&ended, status, &[]);
         assert!(ended.stderr.len() < 1500, "{shown}: {} bytes", ended.stderr.len());
     }
-    // Also what a running command is asked, and says.
+    // The same for requests to a running command, and its replies.
     let capture = Running::start(None, &["sim:1?rate=1kpps"]);
     let pid = capture.child.id().to_string();
     for (option, status) in [("--rx-queues", 2), ("--filter", 2)] {
@@ -149,7 +149,7 @@ fn privileged_an_interface_that_is_down_or_goes_away() {
     let directory = tempdir().unwrap();
     let file = directory.path().join("x.pcapng");
     let tap = MultiQueueTap::new(&ns, "wl-gone", 2);
-    // The kernel still holds the packets when it says that the device is gone.
+    // The kernel still holds the packets when it reports the removed device.
     let port = "packet:wl-gone?ring=1Mi&block=64Ki&retire=500ms";
     let capture = Running::start(Some(&ns), &[port, "-w", file.to_str().unwrap()]);
     let frames = (0..100).map(wirelane_testkit::packets::raw);
@@ -197,15 +197,15 @@ fn sample(directory: &TempDir, name: &str) -> (String, Vec<u8>) {
     (path, bytes)
 }
 
-/// Of a damaged file everything before the damage is captured again and merged; then it is an
-/// error, whatever the format.
+/// A damaged file is captured and merged up to the damage. Then the command reports an error, for
+/// every format.
 #[test]
 fn damaged_files() {
     let directory = tempdir().unwrap();
     for name in ["a.pcapng", "a.pcap", "a.pcapng.gz", "a.pcapng.lz4", "a.pcapng.zst"] {
         let (path, whole) = sample(&directory, name);
         let mut corrupt = whole.clone();
-        // A length, or whatever stands there in a compressed file.
+        // A length field, or compressed data.
         let at = whole.len() / 2;
         corrupt[at..at + 64].fill(0xff);
         let damages: [(&str, &[u8]); 3] = [
@@ -221,16 +221,17 @@ fn damaged_files() {
             let captured =
                 output(&mut wirelane(["capture", "-q", "--json", &port, "-w", again_path]));
             if damage == "corrupt" && captured.status.success() {
-                // The damage hit the bytes of packets alone, which nothing can tell.
+                // The damage changed only packet bytes, which pcapng and lz4 without checksums
+                // cannot detect.
                 assert!(!name.ends_with("gz") && !name.ends_with("zst"), "{name}");
                 assert_eq!(packets(&again).len(), 1000);
                 fs::remove_file(&again).unwrap();
                 continue;
             }
             assert_refused(&captured, 1, &[&path]);
-            // What the reader finds before it says that there is damage.
+            // Opening the reader may fail at once.
             if CaptureReader::open(&path).is_err() {
-                // Not even the start is whole: there was no capture.
+                // Even the start is damaged: there was no capture.
                 assert_eq!((captured.stdout.as_str(), again.exists()), ("", false));
                 continue;
             }
@@ -249,7 +250,7 @@ fn damaged_files() {
             let ended = output(&mut wirelane(args));
             assert_refused(&ended, 1, &[&path]);
             assert_eq!(packets(&merged).len(), readable, "{name} {damage}");
-            // What a compressed file brings before its checksum is met may be anything.
+            // A compressed file may yield arbitrary bytes before its checksum is verified.
             if damage != "corrupt" && readable > 0 && tools::require("tshark") {
                 assert_eq!(check_clean(&merged), readable as u64);
             }
@@ -298,8 +299,8 @@ fn files_that_are_no_captures() {
     assert!(fs::read(&file).unwrap() == bytes, "the input was touched");
 }
 
-/// Frames longer than the interface allows, and than a block of the ring has room for: cut, their
-/// length kept, and nobody panics.
+/// Frames longer than the interface allows, or than a block of the ring holds, are truncated. Their
+/// original length is kept, and the command does not panic.
 #[test]
 fn privileged_oversized_frames() {
     if !privileged::require() {
@@ -320,7 +321,7 @@ fn privileged_oversized_frames() {
         let capture = Running::start(Some(&ns), &[&port, "-w", file.to_str().unwrap()]);
         for length in lengths {
             tap.write(0, &frame(length));
-            // Four blocks have room for few of these.
+            // Four blocks hold only few of these frames.
             std::thread::sleep(Duration::from_millis(30));
         }
         let summary = capture.finish();

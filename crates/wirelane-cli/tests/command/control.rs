@@ -1,5 +1,5 @@
-//! Asking a running command: what it answers, and whom; requests that are none; processes that are
-//! not there.
+//! Requests to a running command: its answers, who may send them, malformed requests, and missing
+//! processes.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -24,19 +24,19 @@ fn name_for(pid: u32) -> PathBuf {
     format!("/tmp/wirelane-{pid}-{}.sock", std::process::id()).into()
 }
 
-/// Writes `request` as it is, and returns the reply, which must be one line.
+/// Writes `request` unchanged. Returns the reply, which must be one line.
 #[track_caller]
 fn say(pid: u32, request: &[u8]) -> Value {
     let mut stream = UnixStream::connect(socket(pid)).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
-    // One that is too long is not read to its end.
+    // The server does not read an overlong request to its end.
     if let Err(error) = stream.write_all(request) {
         assert!(
             matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset),
             "{error}"
         );
     }
-    // It may have been answered before it was read.
+    // The server may have answered before it read everything.
     let _ = stream.shutdown(std::net::Shutdown::Write);
     let mut reply = Vec::new();
     let mut part = [0; 4096];
@@ -108,7 +108,7 @@ fn whoever_dawdles_keeps_nobody_waiting() {
     for mut stream in &silent {
         stream.write_all(b"\"identi").unwrap();
     }
-    // They have ten seconds, and many more fit between two of their answers.
+    // Silent clients have ten seconds; other clients are answered in the meantime.
     thread::scope(|scope| {
         for client in 0..4 {
             scope.spawn(move || {
@@ -122,7 +122,7 @@ fn whoever_dawdles_keeps_nobody_waiting() {
             });
         }
     });
-    // Too many of them are turned away at once.
+    // Clients beyond the limit are refused at once.
     let many: Vec<_> = (0..100).map(open).collect();
     let deadline = Instant::now() + PATIENCE;
     let mut refused = BTreeSet::new();
@@ -139,7 +139,7 @@ fn whoever_dawdles_keeps_nobody_waiting() {
         }
         thread::sleep(Duration::from_millis(5));
     }
-    // And none of them keeps the process from ending.
+    // Open connections do not keep the process from ending.
     capture.finish();
     drop((silent, many));
 }
@@ -163,9 +163,9 @@ fn statistics_of_a_capture() {
     assert_eq!(places.iter().map(|key| frames(key)).sum::<u64>(), frames("pool"));
     assert!(frames("pool") > 0);
     assert_eq!(first["queues"].as_array().unwrap().len(), 3);
-    // Counters grow, and the last ones are those of the summary.
+    // Counters grow, and the summary has the last ones.
     let received = |stats: &Value| number(&stats["totals"]["received"]);
-    // Of every queue: only then it has a row below.
+    // Every queue must have packets: otherwise it has no row below.
     let is_enough = |stats: &Value| {
         let mut queues = stats["queues"].as_array().unwrap().iter();
         received(stats) >= 100 && queues.all(|queue| number(&queue["packets"]) > 0)
@@ -217,7 +217,7 @@ fn rates_until_the_process_ends() {
         };
         <[f64; 2]>::try_from(lines.iter().map(rate).collect::<Vec<_>>()).unwrap()
     };
-    // Whoever is kept waiting brings nothing in so short a time, but not for ever.
+    // A thread that gets no CPU receives nothing for a while, but not forever.
     let deadline = Instant::now() + PATIENCE;
     while !rates().iter().all(|rate| *rate > 0.0) {
         assert!(Instant::now() < deadline, "no rates");
@@ -238,7 +238,7 @@ fn rates_until_the_process_ends() {
     capture.finish();
 }
 
-/// Every command that asks says the same of processes that are not there.
+/// Every command gives the same error for a missing process.
 #[test]
 fn processes_that_cannot_be_asked() {
     let help = "; give the process id of a running `wirelane capture`, `record` or `forward`";
@@ -256,19 +256,19 @@ fn processes_that_cannot_be_asked() {
     ask(4_194_304, 1, &["there is no such process", help]);
     let mut other = ChildGuard::spawn(Command::new("sleep").arg("60"));
     ask(other.id(), 1, &["it does not listen for requests", help]);
-    // A socket whose process was killed, and whose number another one has got.
+    // A socket of a killed process whose number another process has now.
     let path = name_for(other.id());
     drop(UnixListener::bind(&path).unwrap());
-    // A process that another test is just starting has a copy of it until it becomes its program.
+    // A child of another test has a copy of the socket until it executes its program.
     let deadline = Instant::now() + PATIENCE;
     while UnixStream::connect(&path).is_ok() {
         assert!(Instant::now() < deadline, "somebody still listens");
         thread::sleep(Duration::from_millis(5));
     }
-    // Unless what another test has started has cleared it away.
+    // Unless a command of another test has removed it.
     let cleared = if path.exists() { "nothing listens on" } else { "does not listen" };
     ask(other.id(), 1, &[cleared, help]);
-    // One that somebody else listens on, under its name.
+    // A socket that another process listens on, under this process's name.
     let _ = fs::remove_file(&path);
     let false_friend = UnixListener::bind(&path).unwrap();
     let this = format!("process {} of user", std::process::id());
@@ -278,10 +278,10 @@ fn processes_that_cannot_be_asked() {
     assert!(other.is_running());
 }
 
-/// The answers of a process that ends, or is none of ours.
+/// Replies from a process that ends, or that is not Wirelane.
 #[test]
 fn answers_that_are_none() {
-    // The test listens in its own name.
+    // The test listens under its own process id.
     let path = name_for(std::process::id());
     let listener = UnixListener::bind(&path).unwrap();
     let pid = std::process::id().to_string();
@@ -306,7 +306,7 @@ fn answers_that_are_none() {
     fs::remove_file(path).unwrap();
 }
 
-/// Killed and ended processes leave nothing that the next one does not clear away.
+/// A new process removes the sockets of killed and ended processes.
 #[test]
 fn what_a_killed_process_leaves() {
     let capture = Running::start(None, &["sim:1?rate=1kpps"]);
@@ -314,7 +314,7 @@ fn what_a_killed_process_leaves() {
     assert!(path.exists());
     capture.child.signal(Signal::KILL);
     capture.child.wait(PATIENCE);
-    // Whichever comes next, of this test or another one.
+    // Any next command removes it, even one of another test.
     let next = Running::start(None, &["sim:1?rate=1kpps"]);
     assert!(!path.exists());
     let path = socket(next.child.id());

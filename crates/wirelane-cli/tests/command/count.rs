@@ -1,4 +1,4 @@
-//! `wirelane count` agrees with tshark's statistics, whatever it counts by, and loses no packet.
+//! `wirelane count` agrees with tshark's statistics for every key, and loses no packet.
 
 use std::collections::BTreeMap;
 use std::net::UdpSocket;
@@ -12,8 +12,8 @@ use wirelane_testkit::{privileged, process, tools};
 
 use super::*;
 
-/// Captures of tcpdump's tests over Ethernet: no tunnels, no fragments, no headers quoted by ICMP,
-/// all of which tshark counts once more.
+/// Captures of tcpdump's tests over Ethernet without tunnels, fragments and headers quoted by ICMP,
+/// which tshark counts twice.
 const REAL: [&str; 31] = [
     "HSRP_coup",
     "IGMP_V2",
@@ -48,7 +48,7 @@ const REAL: [&str; 31] = [
     "ntp-mode7",
 ];
 
-/// Runs `wirelane count` to its good end; returns the summary.
+/// Runs `wirelane count`, which must succeed. Returns the summary.
 #[track_caller]
 fn count(args: &[&str]) -> Value {
     let summary = summary(&output(wirelane(["count", "-q", "--json"]).args(args)));
@@ -58,7 +58,7 @@ fn count(args: &[&str]) -> Value {
     summary
 }
 
-/// Every packet is in a row, or told to be in none.
+/// Every packet is in a row, or counted as without one.
 #[track_caller]
 fn assert_whole(table: &Value, packets: u64) {
     let rows = table["rows"].as_array().unwrap();
@@ -88,8 +88,7 @@ fn table<'a>(summary: &'a Value, by: &str) -> &'a Value {
     tables.iter().find(|table| table["by"] == by).unwrap()
 }
 
-/// Packets and bytes in all, sent, and received: of a row, as far as it says, or of a line of
-/// tshark.
+/// Packets and bytes in all, sent, and received, as far as a row or a line of tshark has them.
 type Load = Vec<u64>;
 
 fn load(row: &Value) -> Load {
@@ -98,13 +97,13 @@ fn load(row: &Value) -> Load {
     parts.flat_map(|part| [number(&part["packets"]), number(&part["bytes"])]).collect()
 }
 
-/// What we count: loads by key.
+/// Wirelane's loads by key.
 fn rows(summary: &Value, by: &str) -> BTreeMap<String, Load> {
     let rows = table(summary, by)["rows"].as_array().unwrap();
     rows.iter().map(|row| (row["key"].as_str().unwrap().to_owned(), load(row))).collect()
 }
 
-/// What tshark counts.
+/// tshark's statistics.
 #[derive(Default)]
 struct Statistics {
     protocols: BTreeMap<String, Load>,
@@ -159,7 +158,7 @@ fn statistics(file: &Path) -> Statistics {
                     add(&mut all.ports, Some(format!("{port}/{protocol}")), &load);
                 }
             }
-            // Bytes are rounded there.
+            // tshark rounds bytes in this table.
             (_, [one, "<->", other, to_one, _, _, to_other, ..]) => {
                 let protocol = section.split(' ').nth(1).unwrap();
                 let (key, swapped) = flow_key(one, other, protocol);
@@ -184,7 +183,7 @@ fn add(to: &mut BTreeMap<String, Load>, key: Option<String>, load: &[u64]) {
     sum.iter_mut().zip(load).for_each(|(sum, part)| *sum += part);
 }
 
-/// Our name of what tshark has at this place of its hierarchy; `None` for what is above or below.
+/// Wirelane's name for an entry of tshark's hierarchy; `None` for entries above or below.
 fn network(path: &[String]) -> Option<String> {
     let is_shown = |name: &&str| !matches!(*name, "eth" | "vlan" | "ethertype");
     let path: Vec<_> = path.iter().map(String::as_str).filter(is_shown).collect();
@@ -207,7 +206,7 @@ fn flow_key(one: &str, other: &str, protocol: &str) -> (String, bool) {
     (format!("{one} {other} {protocol}"), swapped)
 }
 
-/// All of tshark's statistics of `file` are ours.
+/// All of tshark's statistics of `file` equal Wirelane's.
 #[track_caller]
 fn assert_like_tshark(file: &Path) {
     let theirs = statistics(file);
@@ -398,7 +397,7 @@ fn privileged_a_live_interface_is_counted_by_its_whole_packets() {
     let mut running = Running { child: ChildGuard::spawn(&mut command) };
     running.wait_until_ready();
     let sender = near.inside(|| UdpSocket::bind((pair.a.address, 4000)).unwrap());
-    // The headers are enough to count by; the bytes are those of the wire.
+    // Counting needs only the headers; the bytes are counted on the wire.
     let payload = [7; 1000];
     for _ in 0..100 {
         sender.send_to(&payload, (pair.b.address, 4001)).unwrap();
@@ -414,8 +413,8 @@ fn privileged_a_live_interface_is_counted_by_its_whole_packets() {
     assert_eq!(hosts.len(), 2);
 }
 
-/// Packets in VXLAN, GRE and IP in IP, and some that no tunnel carries: by the innermost header, as
-/// tshark's last one.
+/// Packets in VXLAN, GRE and IP in IP, and packets outside tunnels: counted by the innermost
+/// header, which tshark prints last.
 #[test]
 fn what_tunnels_carry_is_counted_if_that_is_asked_for() {
     let directory = tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! `wirelane exec`: programs that run over Wirelane's libpcap, and those that cannot.
+//! `wirelane exec`: programs that run over Wirelane's libpcap, and programs that cannot.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown};
@@ -12,7 +12,7 @@ use wirelane_testkit::{privileged, tools};
 
 use super::users::as_user;
 
-/// `wirelane exec` with the library that was built for the test.
+/// `wirelane exec` with the library that this test was built with.
 fn exec(program: impl AsRef<Path>) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_wirelane"));
     Library::Stock.of(&mut command).args(["exec", "--library"]).arg(Library::Ours.file());
@@ -100,7 +100,7 @@ fn privileged_a_program_with_privileges_of_its_own_is_refused() {
     if !privileged::require() || !tools::require("setcap") {
         return;
     }
-    // Where anybody may look.
+    // In a directory that every user can read.
     let directory = tempdir().unwrap();
     fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755)).unwrap();
     let [set_user, capable, wirelane, library] =
@@ -120,7 +120,7 @@ fn privileged_a_program_with_privileges_of_its_own_is_refused() {
 
     let status = Command::new("setcap").arg("cap_net_raw+ep").arg(&capable).status().unwrap();
     assert!(status.success());
-    // To root the capabilities give nothing.
+    // Capabilities of the file give root nothing.
     assert!(output(&mut exec(&capable)).status.success());
     let mut command = as_user(NOBODY, &wirelane);
     command.args(["exec", "--library"]).arg(&library).arg("--").arg(&capable);

@@ -1,4 +1,4 @@
-//! Capture files as the port: what is in them comes out, as it is, and as soon as it is there.
+//! Capture files as the port: packets pass unchanged, and without delay.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -9,7 +9,7 @@ use wirelane_testkit::process::{self, run};
 
 use super::*;
 
-/// A few packets in a pipe reach the output although nothing more comes and nothing ends.
+/// A few packets in a pipe reach the output while the pipe is silent but open.
 #[test]
 fn packets_of_a_live_pipe_are_written_before_more_come() {
     let directory = tempdir().unwrap();
@@ -39,7 +39,7 @@ fn packets_of_a_live_pipe_are_written_before_more_come() {
 /// A packet with its interface, all of it.
 type Whole = (u32, u64, u32, Direction, Vec<u8>);
 
-/// Everything that a capture file says, but for its statistics.
+/// The content of a capture file, without its statistics.
 fn content(path: &Path) -> (Vec<Source>, Vec<Whole>) {
     let mut reader = CaptureReader::open(path).unwrap();
     let mut packets = Vec::new();
@@ -61,17 +61,17 @@ fn a_copy_says_the_same_as_the_file() {
     let copied = capture(&[&port, "-w", &text("y.pcapng")]);
     assert!(content(&path("y.pcapng")) == x);
     assert_counters(&copied, &path("y.pcapng"));
-    // By each queue, as the capture said it that made the file.
+    // For each queue, as the original capture recorded it.
     let expected = |packets: &[Whole], number: usize| {
         packets.iter().filter(|packet| packet.0 as usize == number).count()
     };
     for (number, queue) in copied["queues"].as_array().unwrap().iter().enumerate() {
         assert_eq!(queue["packets"], expected(&x.1, number), "{queue}");
     }
-    // The first ones are the first ones of the file.
+    // With -c, the first packets of the file.
     capture(&[&port, "-c", "1000", "-w", &text("y.pcapng")]);
     assert!(content(&path("y.pcapng")).1 == x.1[..1000]);
-    // A file for each interface, whether it has packets or not.
+    // Each interface has a file, even without packets.
     capture(&[&port, "--split", "-w", &text("z.pcapng")]);
     for (number, source) in x.0.iter().enumerate() {
         let name = match source.queue {
@@ -117,7 +117,7 @@ fn masks_and_filters_select_of_a_file_by_queue() {
         let wanted = [(Class::Rx, 1), (Class::Rx, 3), (Class::Tx, 2)];
         wanted.iter().any(|(class, queue)| place(number) == (Some(*class), Some(*queue)))
     };
-    // TCP over IPv4, without options before it.
+    // TCP over IPv4 without options.
     let is_tcp = |data: &[u8]| data[12..14] == [8, 0] && data[23] == 6;
     let expected: Vec<_> =
         all.iter().filter(|one| selected(one.0) && is_tcp(&one.4)).cloned().collect();
@@ -138,7 +138,7 @@ fn masks_and_filters_select_of_a_file_by_queue() {
     assert_counters(&summary, &y);
 }
 
-/// What other programs say of their interfaces, and of the way that packets went, is kept.
+/// Interface descriptions and packet directions of other programs are kept.
 #[test]
 fn a_copy_of_a_file_of_others_says_the_same() {
     let directory = tempdir().unwrap();
@@ -170,14 +170,14 @@ fn a_copy_of_a_file_of_others_says_the_same() {
     let counted: Vec<_> =
         copied["queues"].as_array().unwrap().iter().map(|q| &q["packets"]).collect();
     assert_eq!(counted, [100, 100, 100]);
-    // Those that are marked as sent are selected with all TX queues.
+    // Packets that are marked as sent are selected with all TX queues.
     capture(&[&port, "--rx-queues", "none", "-w", path("y.pcapng").to_str().unwrap()]);
     let sent = |one: &&Whole| one.3 == Direction::Outbound;
     let expected: Vec<_> = content(&path("x.pcapng")).1.iter().filter(sent).cloned().collect();
     assert!(!expected.is_empty() && content(&path("y.pcapng")).1 == expected);
 }
 
-/// They say neither queue nor class, and have a file each all the same.
+/// Interfaces of other programs have neither queue nor class, but each has a file.
 #[test]
 fn interfaces_of_a_file_of_others_are_split() {
     let directory = tempdir().unwrap();
@@ -202,9 +202,9 @@ fn interfaces_of_a_file_of_others_are_split() {
     }
 }
 
-/// Two interfaces with the same queue are two, and one that is described behind packets is another
-/// one, unless it is described as one before it. So it is for a capture, in one file or several,
-/// for lines of packets and a forwarder.
+/// Two interfaces with the same queue stay separate. An interface that is described after packets
+/// is a new one, unless an earlier description is equal. This holds for captures to one file or
+/// several, for printed lines and for forwarding.
 #[test]
 fn interfaces_stay_apart_wherever_they_are_described() {
     let directory = tempdir().unwrap();
@@ -248,7 +248,7 @@ fn interfaces_stay_apart_wherever_they_are_described() {
     let lines = output(&mut wirelane(["capture", "-q", "--print", &port])).stdout;
     let names = lines.lines().map(|line| line.split_whitespace().nth(1).unwrap());
     assert_eq!(names.collect::<Vec<_>>(), expected, "{lines}");
-    // A filter counts what it leaves out for each.
+    // Packets that a filter rejects are counted for their interface.
     let summary = capture(&[&port, "-f", "ether[0] = 2"]);
     let filtered: Vec<_> = (0..3).map(|row| summary["queues"][row]["filtered"].as_u64()).collect();
     assert_eq!(filtered, [Some(3), Some(1), Some(2)], "{summary}");
@@ -261,8 +261,8 @@ fn interfaces_stay_apart_wherever_they_are_described() {
     assert_eq!(names, [vec!["eth0"; 3], vec!["eth1"], vec!["eth2"; 4]]);
 }
 
-/// What a capture and a forwarder do for a packet does not grow with the interfaces that a file
-/// described before it.
+/// The work per packet in a capture and a forwarder does not grow with the number of interfaces
+/// described earlier.
 #[test]
 fn a_file_with_an_interface_before_each_packet_takes_linear_work() {
     let directory = tempdir().unwrap();
@@ -282,7 +282,7 @@ fn a_file_with_an_interface_before_each_packet_takes_linear_work() {
     let forward = ["forward", "-q", "--json", &port, &format!("file:{}", text("y.pcapng"))];
     for args in [&capture[..], &forward] {
         let (few, many) = (cpu(3000, args), cpu(12_000, args));
-        // Were it quadratic, it would be sixteen times as much.
+        // Quadratic work would take sixteen times as long.
         assert!(many < 8.0 * few + 0.1, "{args:?}: {few} s, and {many} s for four times as many");
     }
 }
@@ -310,8 +310,8 @@ fn loopback_packets(link_type: u32, number: fn(u32) -> [u8; 4]) -> Vec<Vec<u8>> 
     packets
 }
 
-/// What tcpdump finds in a file of the loopback interface of a BSD, in either byte order, a filter
-/// finds, too; and tcpdump finds it again in what is written then.
+/// In a file of a BSD's loopback interface, in either byte order, a filter finds the same packets
+/// as tcpdump. tcpdump finds them in the output, too.
 #[test]
 fn loopback_files_of_both_byte_orders_mean_the_same_as_to_tcpdump() {
     if !wirelane_testkit::tools::require("tcpdump") {
@@ -360,7 +360,7 @@ fn loopback_files_of_both_byte_orders_mean_the_same_as_to_tcpdump() {
     }
 }
 
-/// What pzstd writes begins with a frame to be skipped.
+/// Output of pzstd begins with a skippable frame.
 #[test]
 fn files_of_pzstd_are_read() {
     if !wirelane_testkit::tools::require("pzstd") {
@@ -375,7 +375,7 @@ fn files_of_pzstd_are_read() {
     assert!(content(Path::new(&text("z.pcapng"))) == content(Path::new(&text("x.pcapng"))));
 }
 
-/// Names are bytes, as everywhere else.
+/// Names are bytes.
 #[test]
 fn files_need_no_name_in_utf8() {
     use std::ffi::{OsStr, OsString};
@@ -402,14 +402,13 @@ fn files_need_no_name_in_utf8() {
             .unwrap(),
         100
     );
-    // What is read is not written over, whatever it is called.
+    // An input is not overwritten, under any of its names.
     let refused = output(wirelane(["capture", "-q"]).arg(port(&x)).arg("-w").arg(&x));
     assert_eq!(refused.status.code(), Some(2), "{}", refused.stderr);
     assert_eq!(content(&x).1.len(), 100);
 }
 
-/// Packets from before 1970 and after 2554 stay, and whoever copies them is told that their times
-/// do not.
+/// Packets from before 1970 and after 2554 are kept, and a note reports their changed times.
 #[test]
 fn times_that_change_are_told() {
     let directory = tempdir().unwrap();
@@ -458,7 +457,7 @@ fn times_that_change_are_told() {
     told(&json.stdout);
     assert_eq!(times("m.pcapng"), [0, 0, u64::MAX, last]);
     told(&output(&mut wirelane(["verify", &text("x.pcapng")])).stdout);
-    // A file with steps of time begins no file for each of the packets at the end of time.
+    // Rotation by time does not create a file for each packet at the end of time.
     let rotated = capture(&[&port, "-G", "1h", "-w", &text("r.pcapng")]);
     assert!(rotated["totals"]["files"].as_u64().unwrap() <= 3, "{rotated}");
     // Classic pcap ends in 2106. After sorting, the last packet of the file is before that.
@@ -476,8 +475,7 @@ fn times_that_change_are_told() {
     }
 }
 
-/// Interfaces of other programs have no queue to name a file after; each has one all the same, and
-/// no two the same.
+/// Interfaces of other programs have no queue for the file's name. Each still has a separate file.
 #[test]
 fn interfaces_of_others_have_a_file_each() {
     let directory = tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Files of other programs: forms that the formats allow and Wirelane itself never writes.
+//! Files of other programs: forms that the formats allow and Wirelane never writes.
 
 use std::fs::File;
 use std::io::Write;

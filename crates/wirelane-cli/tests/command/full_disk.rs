@@ -1,4 +1,5 @@
-//! A disk that is full: the capture fails, says what is safe, and the file holds exactly that.
+//! A full disk: the capture fails, names the number of safe packets, and the file holds exactly
+//! these.
 
 use std::fs;
 
@@ -9,8 +10,8 @@ use wirelane_testkit::{privileged, tools};
 
 use super::*;
 
-/// Runs `wirelane capture ARGS` with `$disk` as a file system of this size that nobody else sees,
-/// then copies its files to `copies`.
+/// Runs `wirelane capture ARGS` with `$disk` as a private file system of this size, then copies its
+/// files to `copies`.
 fn on_a_small_disk(size: &str, args: &str, copies: &Path) -> Output {
     let script = "
         mount -t tmpfs -o size=$size none \"$disk\" || exit 99
@@ -47,7 +48,7 @@ fn privileged_everything_until_then_is_in_the_file() {
     if !privileged::require() {
         return;
     }
-    // Paced, with frames for seconds.
+    // A paced source with frames for seconds.
     for spec in ["sim:2?size=imix", "sim:2?rate=4kpps&size=imix&frames=16384"] {
         let copies = tempdir().unwrap();
         let args = format!("'{spec}' --duration 60s -w \"$disk\"/x.pcapng");
@@ -72,7 +73,7 @@ fn privileged_everything_until_then_is_in_the_file() {
     }
 }
 
-/// What is still in memory when the capture ends finds no room: it is counted as dropped.
+/// Packets that are still in memory when the capture ends may not fit: they are counted as dropped.
 #[test]
 fn privileged_the_last_packets_do_not_fit() {
     if !privileged::require() {
@@ -90,7 +91,7 @@ fn privileged_the_last_packets_do_not_fit() {
     assert_eq!(dropped(&summary, "writer"), 812 - safe);
 }
 
-/// With `-W` the oldest files make room, and the capture goes on.
+/// With `-W` the oldest files make room, and the capture continues.
 #[test]
 fn privileged_deleting_the_oldest_keeps_going() {
     if !privileged::require() {
@@ -104,7 +105,7 @@ fn privileged_deleting_the_oldest_keeps_going() {
     assert_eq!(fs::read_dir(&copies).unwrap().count(), 3);
 }
 
-/// The file before the one that did not fit stays as it was.
+/// The files before the failed one stay unchanged.
 #[test]
 fn privileged_files_of_a_rotation_stay_whole() {
     if !privileged::require() {
@@ -125,14 +126,14 @@ fn privileged_files_of_a_rotation_stay_whole() {
     assert_eq!(summary["totals"]["written"], held);
 }
 
-/// A limit of the file's size is an error as a full disk is: told, with everything until then in
-/// the file, on standard output as well.
+/// A file size limit is an error like a full disk: the command reports it, and the file holds all
+/// earlier packets, also on standard output.
 #[test]
 fn a_limit_of_the_size_is_like_a_full_disk() {
     let directory = tempdir().unwrap();
     let spec = "sim:2?size=imix";
     for suffix in ["pcapng", "pcap", "pcapng.gz", "pcapng.lz4", "pcapng.zst"] {
-        // Wireshark 4.0 knows files of one frame only.
+        // Wireshark 4.0 reads only the first frame of such a file.
         let several_frames = suffix.ends_with("lz4") || suffix.ends_with("zst");
         let limit = if several_frames { "--fsize=500000" } else { "--fsize=3000000" };
         for to_stdout in [false, true] {

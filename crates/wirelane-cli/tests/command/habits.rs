@@ -1,4 +1,4 @@
-//! Options that tcpdump has do what they do there.
+//! tcpdump's options work as in tcpdump.
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -16,10 +16,10 @@ const OTHER_PORT: u16 = 4712;
 /// Packets each way to each port.
 const COUNT: usize = 50;
 
-/// tcpdump and ours, with the same options.
+/// tcpdump and Wirelane with the same options.
 struct Both {
     options: Vec<String>,
-    /// How many of the packets both are to see.
+    /// How many packets both must capture.
     expected: usize,
     tcpdump: ChildGuard,
     ours: Running,
@@ -37,8 +37,8 @@ impl Both {
         let options = options.iter().map(|word| word.replace("FILTER", &filter));
         let options: Vec<_> = options.collect();
         let mut command = far.command("tcpdump");
-        // It cannot give up its privileges for a directory of root's, and loses packets without
-        // memory for them.
+        // tcpdump cannot drop its privileges for a directory of root, and loses packets with small
+        // buffers.
         command.args(["-Z", "root", "-s", "2000", "-B", "32768", "-U", "-i", interface, "-w"]);
         command.arg(&files[0]).args(&options);
         let tcpdump = ChildGuard::spawn(&mut command);
@@ -49,7 +49,7 @@ impl Both {
     }
 }
 
-/// Options, and how many of all packets they let in.
+/// Options, and how many of all packets they select.
 const OPTIONS: [(&[&str], usize); 9] = [
     (&[], 4 * COUNT),
     (&["-Q", "in"], 2 * COUNT),
@@ -65,7 +65,7 @@ const OPTIONS: [(&[&str], usize); 9] = [
 /// A packet of the test in a file, for comparison.
 type Seen = (u32, Vec<u8>);
 
-/// Those packets whose payload says `mark`. The file may still be written.
+/// The packets whose payload has `mark`. The file may still be written.
 fn marked(file: &Path, mark: &str) -> Vec<Seen> {
     if CaptureReader::open(file).is_err() {
         return Vec::new();
@@ -103,8 +103,7 @@ fn privileged_options_of_tcpdump_capture_the_same_packets() {
     let directory = tempdir().unwrap();
     let start = |which| Both::start(&far, &pair.b.interface, &directory, which);
     let all: Vec<_> = (0..OPTIONS.len()).map(start).collect();
-    // tcpdump sets its filter after it has said that it is ready; what it captures, it captures
-    // afterwards.
+    // tcpdump reports that it is ready before it sets its filter, so wait until it captures.
     let deadline = Instant::now() + PATIENCE;
     let wait_for = |mark: &str, count: fn(&Both) -> usize, again: &dyn Fn()| {
         for both in &all {
@@ -152,13 +151,13 @@ fn privileged_interfaces_are_listed_as_tcpdump_lists_them() {
             number.parse::<u32>().unwrap();
             let (name, states) = rest.rsplit_once('[').unwrap_or((rest, "]"));
             let name = name.split(' ').next().unwrap();
-            // Whether there is a carrier is said by `Running` already.
+            // `Running` already reports the carrier.
             let known = ["Up", "Running", "Loopback"];
             let states = states.trim_end_matches(']').split(", ");
             let states: Vec<_> = states.filter(|state| known.contains(state)).collect();
             (name.to_owned(), states.join(", "))
         });
-        // tcpdump also lists what is no interface, such as nflog and USB buses.
+        // tcpdump also lists devices other than interfaces, such as nflog and USB buses.
         let is_interface = |(name, _): &(String, String)| {
             name == "lo" || name == "any" || pairs.iter().any(|pair| pair.b.interface == *name)
         };
@@ -169,7 +168,7 @@ fn privileged_interfaces_are_listed_as_tcpdump_lists_them() {
     let ours = list(WIRELANE, &["capture", "-D"]);
     assert_eq!(ours.len(), 5, "{ours:?}");
     assert_eq!(ours, list("tcpdump", &["-D"]));
-    // A number means what the list says.
+    // A number selects the interface of the list.
     let text = far.run(WIRELANE, ["capture", "-D"]);
     let second = text.lines().find(|line| line.contains(&pairs[2].b.interface)).unwrap();
     let number = second.split('.').next().unwrap();
@@ -179,7 +178,7 @@ fn privileged_interfaces_are_listed_as_tcpdump_lists_them() {
     assert_eq!(running.finish()["ports"][0]["interface"], pairs[2].b.interface);
 }
 
-/// Without -U, packets wait for others or for a second to pass.
+/// Without -U, packets are written with others or after a second.
 #[test]
 fn packets_are_written_as_they_come_if_that_is_asked_for() {
     let directory = tempdir().unwrap();
@@ -252,7 +251,7 @@ fn what_is_different_on_purpose_is_told() {
     }
 }
 
-/// A plain number is in KiB, as tcpdump's, and it is what each ring of a selected queue maps.
+/// A plain number is in KiB, as in tcpdump, and each ring of a selected queue maps this size.
 #[test]
 fn privileged_the_buffer_size_is_that_of_a_ring() {
     if !privileged::require() {
@@ -270,7 +269,7 @@ fn privileged_the_buffer_size_is_that_of_a_ring() {
         });
         let rings: Vec<_> = rings.collect();
         assert_eq!(rings, [bytes; 3], "RX, TX and OTHER: {maps}");
-        // It works.
+        // The capture works.
         let taker = ns.inside(|| UdpSocket::bind((Ipv4Addr::LOCALHOST, PORT)).unwrap());
         for _ in 0..COUNT {
             taker.send_to(b"mark", (Ipv4Addr::LOCALHOST, PORT)).unwrap();

@@ -1,5 +1,5 @@
-//! What a capture leaves to the host: everything if it only looks, and its user's connection in any
-//! case.
+//! Packets that a capture leaves to the host: all packets if it only looks, and its user's
+//! connection in any case.
 
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, TcpListener, TcpStream, UdpSocket};
@@ -15,14 +15,14 @@ use wirelane_testkit::veth::VethPair;
 
 use super::*;
 
-/// Two hosts that talk; what is captured arrives at `far` or leaves it.
+/// Two hosts that talk; the capture runs at `far`.
 struct Talk {
     near: Namespace,
     far: Namespace,
     pair: VethPair,
 }
 
-/// Each expression is one of a kind, and most match something of what is said.
+/// One expression of each kind. Most match some of the traffic.
 const FILTERS: [&str; 30] = [
     "",
     "icmp",
@@ -63,14 +63,14 @@ impl Talk {
     fn new() -> Self {
         let (near, far) = (Namespace::new(), Namespace::new());
         let pair = VethPair::new(&near, &far, 1, 1500);
-        // They know each other; these are to ask.
+        // Remove known neighbours, so that the hosts send requests.
         for (ns, end) in [(&near, &pair.a), (&far, &pair.b)] {
             ns.run("ip", ["neigh", "flush", "dev", &end.interface, "nud", "permanent"]);
         }
         Self { near, far, pair }
     }
 
-    /// Echoes what comes by one connection to `port` of the far host, until that ends.
+    /// Echoes the data of one connection to `port` of the far host.
     fn echo<'a>(&self, scope: &'a thread::Scope<'a, '_>, port: u16) {
         let address = (self.pair.b.address, port);
         let listener = self.far.inside(|| TcpListener::bind(address).unwrap());
@@ -83,7 +83,7 @@ impl Talk {
         });
     }
 
-    /// Asks for addresses, pings, and says something over TCP, to port 22. Everything is answered.
+    /// Resolves addresses, pings, and talks over TCP to port 22. Everything must be answered.
     #[track_caller]
     fn undisturbed(&self) {
         thread::scope(|scope| {
@@ -105,7 +105,7 @@ impl Talk {
         });
     }
 
-    /// `wirelane ARGS` at the far host, whose user came by this connection.
+    /// `wirelane ARGS` at the far host, whose user has this connection.
     fn command(&self, connection: &str, args: &[&str]) -> Command {
         let mut command = self.far.command(WIRELANE);
         command.env("SSH_CONNECTION", connection).args(args);
@@ -115,9 +115,9 @@ impl Talk {
     /// Whether an echo request to the far host is answered within this time (RFC 792).
     fn ping(&self, patience: Duration) -> bool {
         let raw = || socket(AddressFamily::INET, SocketType::RAW, Some(ipproto::ICMP)).unwrap();
-        // It sends and receives as any socket without connections does.
+        // It sends and receives like any datagram socket.
         let socket = UdpSocket::from(self.near.inside(raw));
-        // Type, code, checksum, and no identifier, number or data.
+        // Type, code, checksum; identifier and number are 0.
         let request = [8, 0, 0xf7, 0xff, 0, 0, 0, 0];
         let far: Ipv4Addr = self.pair.b.address;
         socket.send_to(&request, (far, 0)).unwrap();
@@ -146,8 +146,7 @@ impl Talk {
     }
 }
 
-/// Captures of every filter at the same time, of a bare name and of `packet:`, while the hosts
-/// talk.
+/// Simultaneous captures with every filter, of a bare name and of `packet:`, while the hosts talk.
 #[test]
 fn privileged_who_looks_takes_nothing_and_sees_all() {
     if !privileged::require() {
@@ -168,8 +167,8 @@ fn privileged_who_looks_takes_nothing_and_sees_all() {
         captures.iter_mut().for_each(Running::wait_until_ready);
         talk.undisturbed();
         let device = talk.counted() - before;
-        // All at once, as far as that goes: what the kernel says of its own accord between two ends
-        // is in one of them.
+        // Interrupt all at once: packets that the kernel sends between two interrupts are in one
+        // capture only.
         captures.iter().for_each(|capture| capture.child.interrupt());
         for capture in captures {
             let ended = capture.child.wait(PATIENCE);
@@ -201,7 +200,8 @@ fn privileged_who_looks_takes_nothing_and_sees_all() {
     }
 }
 
-/// SSH, ARP and the like stay; with a flag they go, too. What is taken is said first.
+/// SSH, ARP and other management packets stay; with a flag they are taken, too. The command prints
+/// what it takes.
 #[test]
 fn privileged_xdp_leaves_management_to_the_host_until_told_otherwise() {
     if !privileged::require() {
@@ -211,8 +211,8 @@ fn privileged_xdp_leaves_management_to_the_host_until_told_otherwise() {
     let port = format!("xdp:{}", talk.pair.b.interface);
     let pings = || talk.ping(Duration::from_millis(500));
     let resolves = || {
-        // The far host would ask by itself, for what it once knew, and the near one learn from the
-        // question.
+        // The far host would send requests for its known neighbours, and the near host would learn
+        // from them.
         talk.far.run("ip", ["neigh", "flush", "dev", &talk.pair.b.interface]);
         talk.near.run("ip", ["neigh", "flush", "dev", &talk.pair.a.interface]);
         pings();
@@ -243,15 +243,14 @@ fn privileged_xdp_leaves_management_to_the_host_until_told_otherwise() {
         let summary = capture.finish();
         assert!(number(&summary["totals"]["delivered"]) > 0, "{summary}");
     }
-    // More than once: a single echo was lost one time in some thirty on a busy machine, and nobody
-    // knows where.
+    // Repeated: on a busy machine, about one single echo in thirty was lost, for an unknown reason.
     let deadline = Instant::now() + PATIENCE;
     while !talk.ping(Duration::from_secs(1)) {
         assert!(Instant::now() < deadline, "the host has its packets back");
     }
 }
 
-/// In the environment of the process, or only in that of one that it was started by, as under sudo.
+/// The variable is in the environment of the process, or only of an ancestor, as under sudo.
 #[test]
 fn privileged_the_connection_the_user_came_by_is_refused_until_told_otherwise() {
     if !privileged::require() {
@@ -285,7 +284,7 @@ fn privileged_the_connection_the_user_came_by_is_refused_until_told_otherwise() 
     ] {
         summary(&run(server, args));
     }
-    // As sudo does it: the variable is one of a process further up, wherever that is.
+    // As with sudo: only an ancestor has the variable, in either network namespace.
     let clean = format!("env -u SSH_CONNECTION {WIRELANE} capture {port} -f tcp -q; exit $?");
     let mut inside = talk.far.command("sh");
     let mut outside = Command::new("sh");
@@ -296,12 +295,12 @@ fn privileged_the_connection_the_user_came_by_is_refused_until_told_otherwise() 
         let ended = output(shell.env("SSH_CONNECTION", talk.connection(22)));
         assert_refused(&ended, 2, &["your own SSH connection"]);
     }
-    // Who came by another interface loses nothing.
+    // The user's connection is at another interface and not affected.
     let args = [&["capture", &port, "-f", "tcp"][..], &end].concat();
     summary(&output(&mut talk.command("127.0.0.1 40000 127.0.0.1 2222", &args)));
 }
 
-/// What a filter does not take at first, a later one does not, either.
+/// A later filter may not take the user's connection, either.
 #[test]
 fn privileged_a_later_filter_leaves_the_users_connection_alone() {
     if !privileged::require() {

@@ -1,4 +1,4 @@
-//! What programs read: the summary object, and nothing else on standard output.
+//! The output for programs: the summary object alone on standard output.
 
 use tempfile::tempdir;
 use wirelane_testkit::tshark::capinfos;
@@ -73,7 +73,7 @@ fn the_summary_has_its_keys() {
     assert_eq!(summary["queues"][2]["queue"], Value::Null, "OTHER has no queue");
 }
 
-/// What is not known is `null`, never 0.
+/// An unknown value is `null`, never 0.
 #[test]
 fn unknown_is_null() {
     let summary = capture(&["sim:1?count=10"]);
@@ -83,7 +83,8 @@ fn unknown_is_null() {
     assert_eq!(summary["totals"]["delivered"], 10);
 }
 
-/// The statistics in the file are those of the summary; they also come while the capture runs.
+/// The statistics in the file equal the summary's. Statistics are also written while the capture
+/// runs.
 #[test]
 fn the_file_holds_the_counters() {
     let directory = tempdir().unwrap();
@@ -92,7 +93,7 @@ fn the_file_holds_the_counters() {
     let mut capture = Running::start(None, &[&args[..], &["-w", file.to_str().unwrap()]].concat());
     let has_statistics = |_: &ChildGuard| {
         let Ok(mut reader) = CaptureReader::open(&file) else { return false };
-        // It may end in the middle of a block.
+        // The file may end in the middle of a block.
         while let Ok(true) = reader.advance() {}
         reader.statistics().len() == 3
     };
@@ -102,7 +103,7 @@ fn the_file_holds_the_counters() {
     if tools::require("capinfos") {
         let interfaces = capinfos(&file).interfaces;
         assert_eq!(interfaces.len(), 3);
-        // One at the end, and at least the one that was seen before.
+        // One at the end, and at least the earlier one.
         assert!(interfaces.iter().all(|interface| interface.statistics >= 2), "{interfaces:?}");
     }
 }
@@ -113,7 +114,7 @@ fn a_slow_writer_has_drops_of_its_own() {
     let directory = tempdir().unwrap();
     let fifo = directory.path().join("fifo");
     process::run(Command::new("mkfifo").arg(&fifo));
-    // With frames for seconds: what is lost is lost for want of a writer.
+    // With frames for seconds: packets are lost only because of the writer.
     let spec = "sim:2?rate=4kpps&size=1500&frames=32768";
     let args = [spec, "-w", fifo.to_str().unwrap(), "--buffer", "1M"];
     let mut capture = Running::spawn(None, &args);
@@ -152,7 +153,7 @@ fn progress_appears_on_a_terminal_only() {
     if !tools::require("script") {
         return;
     }
-    // Its standard error is a terminal there. Standard output is not: packets would be printed.
+    // Standard error is a terminal there. Standard output is not, or packets would be printed.
     let words = args.join(" ").replace('?', "\\?");
     let command = format!("{WIRELANE} {words} >/dev/null");
     let terminal = process::run(Command::new("script").args(["-qec", &command, "/dev/null"]));

@@ -28,7 +28,7 @@ fn start(ns: &Namespace, args: &[&str]) -> Running {
 
 #[test]
 fn privileged_lines_come_within_milliseconds() {
-    /// So many may be late on a busy machine before one must not be.
+    /// On a busy machine, this many lines may be late before one must be on time.
     const TRIES: u16 = 2000;
     if !privileged::require() {
         return;
@@ -78,7 +78,7 @@ fn privileged_immediate_lines_are_printed_by_the_thread_that_receives() {
             tap.write(0, &packets::udp4(n.into()).build());
             thread::sleep(Duration::from_millis(2));
         }
-        // They look around now and then.
+        // These threads also wake up periodically.
         let most = 2 * (since.elapsed().as_millis() / 100 + 2) + u128::from(PACKETS) / 4;
         let woken = of_others() - before;
         assert!(u128::from(woken) <= most, "{queues}: woken {woken} times");
@@ -97,7 +97,7 @@ fn privileged_immediate_lines_wait_for_a_reader_and_lose_nothing() {
     }
     let ns = Namespace::new();
     let tap = MultiQueueTap::new(&ns, "wl-stall", 1);
-    // Nobody reads until a line comes.
+    // The reader starts after it gets a line.
     let script = format!(
         "{WIRELANE} capture -n --immediate-mode -l packet:wl-stall udp | (read go; sleep 3; cat)"
     );
@@ -113,7 +113,7 @@ fn privileged_immediate_lines_wait_for_a_reader_and_lose_nothing() {
         tap.write(0, &packets::udp4(n.into()).build());
         thread::sleep(Duration::from_micros(100));
     }
-    // The shell has taken the first one.
+    // The shell has read the first line.
     capture.wait_for_lines(usize::from(PACKETS) - 1);
     let mut stop = ns.command("ip");
     assert!(stop.args(["link", "delete", "wl-stall"]).status().unwrap().success());
@@ -126,8 +126,8 @@ fn privileged_immediate_lines_wait_for_a_reader_and_lose_nothing() {
     );
 }
 
-/// Then the kernel hands over blocks, which must last for a pause; or in immediate mode packets one
-/// by one, if sockets may queue enough long ones.
+/// Without the capability, the kernel hands over blocks, which must last for a pause. In immediate
+/// mode it hands over single packets, if sockets may queue enough long ones.
 #[test]
 fn privileged_without_cap_net_admin_a_pause_loses_no_lines() {
     const PACKETS: u16 = 300;
@@ -173,7 +173,7 @@ fn privileged_without_packets_commands_sleep() {
     let directory = tempdir().unwrap();
     let place = |name: &str| directory.path().join(name).display().to_string();
     let (file, store) = (place("x.pcapng"), place("store"));
-    // With how many wake-ups per second at most.
+    // Commands, each with the most wake-ups per second.
     let commands: [(&[&str], u64); 5] = [
         (&["capture", "packet:wl-idle", "-w", &file], 12),
         (&["capture", "packet:wl-idle", "-l"], 14),
@@ -182,7 +182,7 @@ fn privileged_without_packets_commands_sleep() {
         (&["flows", "packet:wl-idle"], 6),
     ];
     let running: Vec<_> = commands.iter().map(|(args, _)| start(&ns, args)).collect();
-    // As long as there may be packets soon, it looks more often.
+    // While packets are likely, the command polls more often.
     thread::sleep(Duration::from_secs(4));
     let before: Vec<_> = running.iter().map(wake_ups).collect();
     let since = Instant::now();
@@ -196,7 +196,7 @@ fn privileged_without_packets_commands_sleep() {
     }
 }
 
-/// How often the threads of a command have gone to sleep, but for the one that answers others.
+/// How often the threads of a command have gone to sleep, without the threads that answer requests.
 fn wake_ups(running: &Running) -> u64 {
     switches(running, |status| {
         !["wl-control", "wl-answer"].iter().any(|name| status.contains(name))
@@ -211,7 +211,7 @@ fn sleeps(running: &Running, names: &[&str]) -> u64 {
 fn switches(running: &Running, is_counted: impl Fn(&str) -> bool) -> u64 {
     let tasks = fs::read_dir(format!("/proc/{}/task", running.child.id())).unwrap();
     let of_task = |task: PathBuf| {
-        // One that has ended counts no more.
+        // A thread that has ended counts 0.
         let status = fs::read_to_string(task.join("status")).unwrap_or_default();
         if status.is_empty() || !is_counted(&status) {
             return 0;

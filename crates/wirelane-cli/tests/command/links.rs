@@ -1,4 +1,4 @@
-//! What becomes of a capture when its interface goes down, is renamed, or is removed.
+//! Captures whose interface goes down, is renamed, or is removed.
 
 use wirelane_testkit::privileged;
 use wirelane_testkit::process;
@@ -8,7 +8,7 @@ use super::*;
 /// Packets that are sent at a time.
 const SENT: u64 = 100;
 
-/// A veth pair that can be made again under the same names: `wl-near`, to send through, and
+/// A veth pair that can be created again under the same names: `wl-near`, to send through, and
 /// `wl-far`.
 struct Pair {
     near: Namespace,
@@ -38,8 +38,7 @@ impl Pair {
         self.far.run("ip", ["link", "set"].into_iter().chain(what));
     }
 
-    /// Sends [`SENT`] packets to the far end, which must be up; they do not come to an end that
-    /// nobody can receive by.
+    /// Sends [`SENT`] packets to the far end, which must be up and able to receive.
     #[track_caller]
     fn send(&self) {
         wait_until("the link is up", || {
@@ -47,13 +46,13 @@ impl Pair {
             said.contains("LOWER_UP")
         });
         let source = format!("sim:1?count={SENT}");
-        // Past the queueing discipline, which the kernel puts back some time after the link
+        // Bypass the queueing discipline, which the kernel restores some time after the link
         // (linkwatch_do_dev).
         let args = ["forward", "-q", "--one-way", &source, "packet:wl-near?bypass=on"];
         self.near.run(WIRELANE, args);
     }
 
-    /// Starts a capture at the far end, which sees what is received only.
+    /// Starts a capture of received packets at the far end.
     #[track_caller]
     fn capture(&self, args: &[&str]) -> Running {
         Running::start(Some(&self.far), &[&["--tx-queues", "none"], args].concat())
@@ -87,7 +86,7 @@ fn privileged_a_capture_goes_on_when_its_link_goes_down_and_comes_back() {
             pair.send();
             capture.wait_for(round * SENT);
             pair.set(["wl-far", "down"]);
-            // Mostly longer than a receiver takes to look at its link.
+            // Mostly longer than a receiver's interval between link checks.
             std::thread::sleep(Duration::from_millis(100));
             pair.set(["wl-far", "up"]);
         }
@@ -110,7 +109,7 @@ fn privileged_a_capture_goes_on_when_its_interface_is_renamed() {
     let mut capture = pair.capture(&[&format!("packet:wl-far{QUICK}")]);
     pair.send();
     capture.wait_for(SENT);
-    // Many kernels rename an interface only while it is down.
+    // Many kernels rename only interfaces that are down.
     pair.set(["wl-far", "down"]);
     pair.set(["wl-far", "name", "wl-other"]);
     pair.set(["wl-other", "up"]);
@@ -120,7 +119,7 @@ fn privileged_a_capture_goes_on_when_its_interface_is_renamed() {
     assert_eq!(summary["totals"]["delivered"], 2 * SENT, "{summary}");
 }
 
-/// One cause, told once and not by each of the queues, with everything that came before.
+/// One error for all queues, and the file holds all earlier packets.
 #[test]
 fn privileged_an_interface_that_is_removed_ends_a_capture_with_one_error() {
     if !privileged::require() {
@@ -146,7 +145,7 @@ fn privileged_an_interface_that_is_removed_ends_a_capture_with_one_error() {
     }
 }
 
-/// Privileges are long gone then, and are not needed.
+/// The process has no privileges at that time, and needs none.
 #[test]
 fn privileged_with_wait_a_capture_goes_on_when_its_interface_comes_back() {
     if !privileged::require() {
@@ -160,8 +159,8 @@ fn privileged_with_wait_a_capture_goes_on_when_its_interface_comes_back() {
         capture.wait_for(round * SENT);
         pair.far.run("ip", ["link", "del", "wl-far"]);
         pair.make();
-        // Each of the rings (two queues of RX and of TX, and OTHER) wishes for it when it is at the
-        // interface again.
+        // Each ring (two RX and two TX queues, and OTHER) requests promiscuous mode once it is at
+        // the interface again.
         wait_until("all rings have come back", || {
             let far = pair.far.run("ip", ["-d", "link", "show", "dev", "wl-far"]);
             far.contains("promiscuity 5")
@@ -174,7 +173,7 @@ fn privileged_with_wait_a_capture_goes_on_when_its_interface_comes_back() {
     assert!(notes(&summary).contains("was removed and came back 3 times"), "{summary}");
 }
 
-/// Waiting for an interface is no reason not to end.
+/// A capture that waits for an interface can be ended.
 #[test]
 fn privileged_a_capture_that_waits_ends_when_it_is_told_to() {
     if !privileged::require() {

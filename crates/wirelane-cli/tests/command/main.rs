@@ -1,4 +1,4 @@
-//! The `wirelane` command as a user meets it: what it captures, writes, counts, and says.
+//! The `wirelane` command as a user sees it: what it captures, writes, counts and prints.
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
 
 #[path = "../shared/mod.rs"]
@@ -60,13 +60,13 @@ use wirelane_testkit::process::{ChildGuard, Output, output};
 use self::running::Running;
 use self::shared::*;
 
-/// Runs `wirelane capture` to its end, which must be a good one; returns the summary.
+/// Runs `wirelane capture`, which must succeed. Returns the summary.
 #[track_caller]
 fn capture(args: &[&str]) -> Value {
     summary(&output(wirelane(["capture", "-q", "--json"]).args(args)))
 }
 
-/// The last statistics of each interface in the file say what the summary says of its queue.
+/// The last statistics of each interface in the file equal its queue in the summary.
 #[track_caller]
 fn assert_counters(summary: &Value, file: &Path) {
     let mut reader = CaptureReader::open(file).unwrap();
@@ -105,7 +105,7 @@ fn stream(spec: &str) -> Stream {
     Stream::new(&spec.parse().unwrap()).unwrap()
 }
 
-/// Where a process listens: the sockets that are named after it.
+/// The control sockets of a process.
 fn sockets_of(pid: u32) -> Vec<PathBuf> {
     let name = format!("wirelane-{pid}-");
     let entries = ["/run", "/tmp"].into_iter().filter_map(|place| fs::read_dir(place).ok());

@@ -1,4 +1,4 @@
-//! Queue masks: what is selected is captured, nothing else, and changing them disturbs nobody.
+//! Queue masks: only selected packets are captured, and a change of masks disturbs no other packet.
 
 use std::collections::BTreeSet;
 use std::net::UdpSocket;
@@ -54,8 +54,8 @@ fn path(directory: &TempDir, name: impl std::fmt::Display) -> String {
     directory.path().join(format!("{name}.pcapng")).to_str().unwrap().to_owned()
 }
 
-/// Sixteen captures of one device at once: each subset of its RX queues, each with another subset
-/// of its TX queues.
+/// Sixteen simultaneous captures of one device: each subset of its RX queues with another subset of
+/// its TX queues.
 #[test]
 fn privileged_every_subset_of_queues() {
     if !privileged::require() {
@@ -154,8 +154,8 @@ fn privileged_packets_of_no_queue() {
     }
 }
 
-/// `wirelane mask` dozens of times while traffic runs: queue 0 stays selected and misses nothing;
-/// the other queues bring everything or nothing of what came between two changes.
+/// `wirelane mask` dozens of times under traffic. Queue 0 stays selected and loses nothing. Each
+/// other queue delivers all or none of its packets between two changes.
 #[test]
 fn privileged_changing_masks_while_traffic_runs() {
     if !privileged::require() {
@@ -165,13 +165,13 @@ fn privileged_changing_masks_while_traffic_runs() {
     let (ns, tap) = world();
     let directory = tempdir().unwrap();
     let file = path(&directory, "changing");
-    // Rings for seconds of this traffic, should the machine be busy elsewhere.
+    // Rings for seconds of this traffic, in case the machine is busy.
     let port = format!("packet:{TAP}?ring=16Mi&block=64Ki&retire=50ms");
     let masks = ["--rx-queues", "0", "--tx-queues", "none", "--other", "off"];
     let capture = Running::start(Some(&ns), &[&[&port, "-w", &file], &masks[..]].concat());
     assert_eq!(capture.mask(&[]), "rx 0 tx none other off\n");
 
-    // Everything below `next` has been written to every queue.
+    // All numbers below `next` have been written to every queue.
     let (next, stop) = (AtomicU64::new(0), AtomicBool::new(false));
     let phases = std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -192,7 +192,7 @@ fn privileged_changing_masks_while_traffic_runs() {
             let rx = list(subset);
             let now = capture.mask(&["--rx-queues", &rx]);
             assert_eq!(now, format!("rx {} tx none other off\n", display(subset)));
-            // The number being written meets the masks of either side.
+            // The current number may meet the masks before or after the change.
             let from = next.load(Ordering::SeqCst) + 1;
             let deadline = Instant::now() + PATIENCE;
             while next.load(Ordering::SeqCst) < from + 20 {
@@ -263,7 +263,7 @@ fn masks_are_read_set_cleared_enabled_and_refused() {
     capture.finish();
 }
 
-/// What a disabled mask lets pass and an enabled one stops, on the simulated port.
+/// Masks apply to the simulated port: only selected packets are received.
 #[test]
 fn nothing_that_is_not_selected_is_received() {
     let directory = tempdir().unwrap();

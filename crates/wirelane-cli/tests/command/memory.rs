@@ -1,4 +1,4 @@
-//! Where memory is short: smaller rings with a note, or a refusal in words, and never a kill or an
+//! Little memory: smaller rings with a note, or a readable refusal, but no killed process and no
 //! abort.
 
 use std::path::Path;
@@ -10,22 +10,22 @@ use wirelane_testkit::{kernel, privileged};
 
 use super::*;
 
-/// `wirelane ARGS` in a group and a namespace, where the file system of cgroups is not to be seen.
+/// `wirelane ARGS` in a group and a namespace where the cgroup file system is hidden.
 fn run_in(group: &MemoryGroup, ns: &Namespace, args: &[&str]) -> Output {
     let mut command = Command::new("ip");
     command.args(["netns", "exec", ns.name(), WIRELANE]).args(args);
     output(&mut group.command(&command))
 }
 
-/// `wirelane ARGS` with so many kilobytes of address space.
+/// `wirelane ARGS` with a limit on its address space.
 fn within(ns: Option<&Namespace>, kilobytes: u32, args: &[&str]) -> Output {
     let limit = format!("ulimit -c 0 -v {kilobytes} && exec \"$@\"");
     let mut command = ns.map_or_else(|| Command::new("bash"), |ns| ns.command("bash"));
     output(command.args(["-c", &limit, "bash", WIRELANE]).args(args))
 }
 
-/// It ended well, or it said on its last line what it needed and what there was; whether it ended
-/// well.
+/// Returns whether the command succeeded. Otherwise its last line must name the memory that it
+/// needed and the memory available.
 #[track_caller]
 fn assert_in_words(ended: &Output, args: &[&str]) -> bool {
     let said = ended.stderr.as_str();
@@ -60,7 +60,7 @@ fn privileged_a_small_cgroup_means_smaller_rings_and_no_kill() {
     let [xdp, packet] = ports.each_ref().map(String::as_str);
     let directory = tempdir().unwrap();
     let file = directory.path().join("x.pcapng");
-    // 3 MB: where the file is in memory, that is the group's.
+    // 3 MB: on a file system in memory, the file counts for the group.
     let source = "sim:4?rate=max&size=1500&count=2000";
     let write = ["capture", source, "-w", file.to_str().unwrap()];
     let commands = [
@@ -87,7 +87,7 @@ fn privileged_a_small_cgroup_means_smaller_rings_and_no_kill() {
                 assert!(ended.stderr.contains(note), "{}", ended.stderr);
             }
         }
-        // What somebody has asked for is had or refused.
+        // An explicit request is granted or refused.
         let huge = format!("{xdp}?frames=100k");
         let args = [&["capture", &huge, "--all"][..], &END].concat();
         assert!(!assert_in_words(&run_in(&group, &far, &args), &args));
@@ -134,7 +134,7 @@ fn privileged_a_limit_of_the_address_space_is_no_abort_with_rings_of_the_kernel(
     }
 }
 
-/// A capture file of so many flows of a packet each, from sources of `net`.
+/// A capture file of `flows` flows with one packet each, from sources in `net`.
 fn many_flows(path: &Path, net: u8, flows: u32) {
     let mut file = vec![0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0];
     file.extend([0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0, 0, 1, 0, 0, 0]);
@@ -194,7 +194,7 @@ fn privileged_compression_fits_a_small_cgroup() {
                 done += 1;
                 assert!(said.contains(": the memory limit of the cgroup "), "{command:?}: {said}");
             } else {
-                // A sentence, and no process was killed.
+                // An error message instead of a killed process.
                 assert_eq!(ended.status.code(), Some(1), "{megabytes} {command:?}: {said}");
                 assert!(
                     said.lines().last().unwrap_or_default().starts_with("wirelane: "),

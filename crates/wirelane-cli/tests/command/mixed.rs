@@ -1,4 +1,4 @@
-//! Files whose interfaces have several link types: every packet is what its own interface says.
+//! Files whose interfaces have several link types: every packet has the link type of its interface.
 
 use std::fs;
 
@@ -14,7 +14,7 @@ use super::*;
 const LINK_TYPES: [u16; 3] = [1, 101, 113];
 const PACKETS: u32 = 300;
 
-/// A packet as an interface of this link type has it; every other one is TCP.
+/// A packet in the form of this link type; every other one is TCP.
 fn packet(number: u32, link_type: u16) -> Vec<u8> {
     let sequence = u64::from(number);
     let frame =
@@ -69,7 +69,7 @@ fn content(path: &Path) -> Vec<(u16, u64, Vec<u8>)> {
     found
 }
 
-/// What a command prints, without the place of each packet.
+/// The lines that a command prints, without the interface of each packet.
 fn lines(args: &[&str]) -> Vec<String> {
     let ended = output(wirelane(["capture", "-q", "-S", "--print"]).args(args));
     assert_eq!(ended.status.code(), Some(0), "{}", ended.stderr);
@@ -89,7 +89,7 @@ fn every_interface_has_its_own_link_type() {
             let ip = [(1, 14), (101, 0), (113, 16)].iter().find(|(known, _)| known == link_type);
             data[ip.unwrap().1 + 9] == 17
         };
-        // Written as they are, each with its link type, and counted by what is in them.
+        // Written unchanged with their link types, and counted by their headers.
         run(&mut wirelane(["capture", "-qr", &x, "-w", &y]));
         assert!(content(&path("y.pcapng")) == all, "{late}");
         let table = run(&mut wirelane(["count", "-q", &x, "--by", "proto"]));
@@ -97,7 +97,7 @@ fn every_interface_has_its_own_link_type() {
             let line = table.lines().find(|line| line.starts_with(proto)).unwrap();
             assert_eq!(line.split_whitespace().nth(1), Some("150"), "{table}");
         }
-        // A filter means the same on each; what it rejects is counted where it came.
+        // A filter means the same for each link type; rejected packets count for their interface.
         let ended = output(&mut wirelane(["capture", "-q", "--json", "-r", &x, "-w", &y, "udp"]));
         let summary = summary(&ended);
         let udp: Vec<_> = all.iter().filter(|packet| is_udp(packet)).cloned().collect();
@@ -107,7 +107,7 @@ fn every_interface_has_its_own_link_type() {
         for queue in summary["queues"].as_array().unwrap() {
             assert_eq!(queue["filtered"], number(&queue["packets"]), "{queue}");
         }
-        // The lines are those that each interface gives alone.
+        // The lines equal the lines of each interface alone.
         let printed = lines(&["-r", &x]);
         assert_eq!(printed.len(), PACKETS as usize);
         run(&mut wirelane(["capture", "-qr", &x, "--split", "-w", &z]));
@@ -126,7 +126,7 @@ fn every_interface_has_its_own_link_type() {
     }
 }
 
-/// Also as tshark sees them.
+/// tshark selects the same packets.
 #[test]
 fn a_filter_selects_what_tshark_selects() {
     if !tools::require("tshark") {
@@ -156,20 +156,20 @@ fn what_needs_one_link_type_says_so() {
     for late in [false, true] {
         mixed(Path::new(&x), late);
         for (words, status, parts) in [
-            // pcap has one for all of its packets.
+            // pcap has one link type for all packets.
             (
                 &["capture", "-q", "-r", &x, "-w", &y][..],
                 1,
                 &["y.pcap", "one link type", "write pcapng"][..],
             ),
             (&["convert", "-q", &x, &y], 1, &["y.pcap", "one link type", "write pcapng"]),
-            // A filter may mean nothing on one of them.
+            // A filter may be invalid for one of the link types.
             (
                 &["capture", "-q", "-r", &x, "ether host 02:00:00:00:00:01"],
                 2,
                 &["only on ethernet", "link type 101", "--split"],
             ),
-            // The other end of a forwarder takes frames of one kind.
+            // The sink of a forwarder accepts one link type.
             (
                 &["forward", "-q", &from, "file:-"],
                 1,
@@ -179,7 +179,7 @@ fn what_needs_one_link_type_says_so() {
             let ended = output(&mut wirelane(words));
             assert_refused(&ended, status, parts);
             assert!(ended.stdout.is_empty() || words.contains(&"file:-"), "{words:?}");
-            // What is refused from the start replaces no file.
+            // A command that is refused at the start replaces no file.
             assert!(late || !Path::new(&y).exists());
         }
     }

@@ -1,4 +1,4 @@
-//! Who may read what is written: its owner alone, unless somebody says otherwise.
+//! Permissions of output files: for their owner only, unless options say otherwise.
 
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
@@ -7,7 +7,7 @@ use wirelane_testkit::{privileged, process};
 
 use super::*;
 
-/// A group to which nobody belongs.
+/// A group without members.
 const GROUP: u32 = 1_000_003;
 const NOBODY: u32 = 65_534;
 
@@ -21,7 +21,7 @@ fn modes(directory: &Path) -> Vec<u32> {
     modes
 }
 
-/// Runs the command with a umask that takes nothing away.
+/// Runs the command with umask 0.
 fn open_minded(args: &[&str]) -> Command {
     let mut command = Command::new("sh");
     command.args(["-c", "umask 0; exec \"$0\" \"$@\"", WIRELANE]).args(args);
@@ -90,7 +90,7 @@ fn a_store_and_its_directory() {
     }
 }
 
-/// Also after the privileges to give files away are gone.
+/// Also after the command has dropped the privilege to give files away.
 #[test]
 fn privileged_files_of_a_group() {
     if !privileged::require() {
@@ -115,7 +115,7 @@ fn privileged_files_of_a_group() {
     assert_eq!((found.mode() & 0o7777, found.gid()), (0o660, GROUP));
 }
 
-/// Who may not give files to a group is told so, and no file is left that others read.
+/// Giving files to a group without membership is an error, and leaves no readable file.
 #[test]
 fn privileged_only_members_give_files_to_a_group() {
     if !privileged::require() {
@@ -124,7 +124,7 @@ fn privileged_only_members_give_files_to_a_group() {
     let directory = tempdir().unwrap();
     let file = directory.path().join("x.pcapng");
     let mut command = Command::new("setpriv");
-    // Still root by name, so that the program can be read wherever it was built.
+    // Still root by name, so that the program can be read in any directory.
     command.args(["--bounding-set=-all", "--inh-caps=-all", WIRELANE, "capture", "sim:1?count=1"]);
     command.args(["--group", &GROUP.to_string(), "-w"]).arg(&file);
     let ended = output(&mut command);

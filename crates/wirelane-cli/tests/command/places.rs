@@ -1,6 +1,6 @@
-//! Where commands listen, and what may happen to those places: users who log in and out, other PID
-//! namespaces, whoever fills them with names. In places of their own, so that no test and no user
-//! is in the way.
+//! The directories of control sockets, and disturbances there: users who log in and out, other PID
+//! namespaces, and strangers who create names. Each test has private directories, so that it does
+//! not meet other tests and users.
 
 use std::env;
 use std::os::unix::fs::chown;
@@ -13,14 +13,14 @@ use wirelane_testkit::{privileged, process};
 use super::users::as_user;
 use super::*;
 
-/// Tells the test that it is inside.
+/// Marks the process inside the namespaces.
 const INSIDE: &str = "WIRELANE_TEST_PLACES";
 /// The command, where every user can run it.
 const PROGRAM: &str = "/run/bin/wirelane";
 const USER: u32 = 1_000_001;
 const STRANGER: u32 = 1_000_002;
 
-/// Runs the test `name` of this file as a process of its own, in a mount namespace with an empty
+/// Runs the test `name` of this file as a separate process, in a mount namespace with an empty
 /// `/run` and `/tmp`, and in a PID namespace: `wirelane stats` also lists programs over the libpcap
 /// of other tests, which it finds in `/proc`. True in that process.
 #[track_caller]
@@ -45,7 +45,7 @@ fn inside(name: &str) -> bool {
     false
 }
 
-/// Starts a capture as `user`, and waits until it can be asked.
+/// Starts a capture as `user`, and waits until it answers requests.
 #[track_caller]
 fn start(user: u32) -> ChildGuard {
     let mut command = as_user(user, Path::new(PROGRAM));
@@ -59,13 +59,14 @@ fn ready(mut child: ChildGuard) -> ChildGuard {
     child
 }
 
-/// Whether `user` can ask the process.
+/// Whether the process answers `user`.
 fn answers(user: u32, pid: u32) -> bool {
     let mut command = as_user(user, Path::new(PROGRAM));
     output(command.args(["mask", &pid.to_string()])).stdout == "rx all tx all other on\n"
 }
 
-/// What `wirelane stats --json` of `user` lists: those that answer, and those that do not.
+/// The processes that `wirelane stats --json` lists for `user`: the answering ones, and the silent
+/// ones.
 #[track_caller]
 fn listed(user: u32) -> [Vec<u64>; 2] {
     let mut command = as_user(user, Path::new(PROGRAM));
@@ -86,7 +87,7 @@ fn finish(child: ChildGuard) {
     assert_eq!((ended.status.code(), ended.stderr.as_str()), (Some(0), ""));
 }
 
-/// What lies there in the name of any command.
+/// Files in both directories with a name of Wirelane.
 fn left() -> Vec<PathBuf> {
     let entries = ["/run", "/tmp"].map(|place| fs::read_dir(place).unwrap().flatten());
     let names = entries.into_iter().flatten().map(|entry| entry.path());
@@ -144,7 +145,7 @@ fn privileged_nothing_stays_behind() {
             child.wait(PATIENCE);
             assert_eq!(left(), [] as [PathBuf; 0]);
         }
-        // What could not take its socket away leaves it to the next one of its user.
+        // The next command of the user removes the socket of a killed process.
         let child = start(user);
         child.signal(Signal::KILL);
         child.wait(PATIENCE);
@@ -154,8 +155,7 @@ fn privileged_nothing_stays_behind() {
     }
 }
 
-/// In a directory of the name that earlier versions used, and where commands listen now; files and
-/// sockets.
+/// Files and sockets in a directory that earlier versions used, and in the current ones.
 #[test]
 fn privileged_thirty_two_thousand_names_of_a_stranger_do_not_trouble_root() {
     if !inside("privileged_thirty_two_thousand_names_of_a_stranger_do_not_trouble_root") {
@@ -172,7 +172,7 @@ fn privileged_thirty_two_thousand_names_of_a_stranger_do_not_trouble_root() {
         drop(UnixListener::bind(&path).unwrap());
         chown(&path, Some(STRANGER), Some(STRANGER)).unwrap();
     }
-    // Many more that do listen, in the name of a process of that user.
+    // Many more sockets with a listener, in the name of a process of that user.
     let silent_path = sockets_of(silent.id()).pop().unwrap();
     for number in 0..4000 {
         let path = format!("/tmp/wirelane-{}-{number}.sock", silent.id());
@@ -193,7 +193,7 @@ fn privileged_thirty_two_thousand_names_of_a_stranger_do_not_trouble_root() {
     assert!(ended.stdout.contains(&format!("\"pid\":{},", capture.id())), "{}", ended.stdout);
     assert!((1..=2).contains(&threads), "{threads} threads");
     assert!(answers(0, capture.id()));
-    // The stranger's own commands are the stranger's own problem; root's end as always.
+    // The stranger's commands do not matter; root's command ends normally.
     finish(capture);
     silent.signal(Signal::CONT);
 }
@@ -219,8 +219,7 @@ fn privileged_a_silent_listener_hides_no_other_command() {
     }
 }
 
-/// The first process of a PID namespace has the number 1 in each of them, and others that it cannot
-/// see.
+/// The first process of each PID namespace has the number 1, and cannot see the others.
 #[test]
 fn privileged_other_pid_namespaces_take_no_socket_away() {
     if !inside("privileged_other_pid_namespaces_take_no_socket_away") {
@@ -246,10 +245,10 @@ fn privileged_other_pid_namespaces_take_no_socket_away() {
     assert!(all.iter().all(|pid| answers(0, *pid)), "{all:?}");
     let known = |all: &[u32]| sorted(all.iter().map(|pid| u64::from(*pid)).collect());
     assert_eq!(listed(0), [known(&all), vec![]]);
-    // One of them is killed; who comes next removes its socket, and no other.
+    // One is killed. The next command removes only its socket.
     let [(first, killed), (second, _)] = inside;
     process::run(Command::new("kill").args(["-KILL", &killed.to_string()]));
-    // Its parent ends when it is gone.
+    // Its parent ends with it.
     first.wait(PATIENCE);
     all.retain(|pid| *pid != killed);
     let next = start();

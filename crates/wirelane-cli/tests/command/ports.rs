@@ -14,7 +14,7 @@ use super::*;
 
 const PORT: u16 = 4711;
 
-/// Sends `count` numbered packets to `address`, where they are taken.
+/// Sends `count` numbered packets to `address`, where a socket receives them.
 fn send(from: &Namespace, to: &Namespace, address: Ipv4Addr, count: u32, mark: &str) {
     let taker = to.inside(|| UdpSocket::bind((address, PORT)).unwrap());
     let sender = from.inside(|| UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).unwrap());
@@ -24,7 +24,7 @@ fn send(from: &Namespace, to: &Namespace, address: Ipv4Addr, count: u32, mark: &
     drop(taker);
 }
 
-/// Another program that captures; waits until it says `ready` on standard error.
+/// Another program that captures. Waits until it prints `ready` on standard error.
 fn other(ns: &Namespace, program: &str, args: &[&str], ready: &str) -> ChildGuard {
     let mut child = ChildGuard::spawn(ns.command(program).args(args));
     child.wait_until(PATIENCE, |child| child.stderr().contains(ready));
@@ -38,7 +38,7 @@ fn capture(ns: Option<&Namespace>, args: &[&str]) -> Running {
     running
 }
 
-/// Ends it; its summary, whose counters need not all be known.
+/// Ends the capture. Returns its summary, which may have unknown counters.
 fn end(running: Running, status: i32) -> (Value, Output) {
     running.child.interrupt();
     let output = running.child.wait(PATIENCE);
@@ -66,7 +66,7 @@ fn privileged_three_interfaces_at_once_are_one_file() {
     let (ours, theirs) = (directory.path().join("w.pcapng"), directory.path().join("d.pcapng"));
     let [a, b, c] = &names;
     let args = ["-q", "-i", a, "-i", b, "-i", c, "-w", theirs.to_str().unwrap()];
-    // It says so when it begins, and -q is about the count of packets.
+    // It prints this at its start; -q only hides the count of packets.
     let dumpcap = other(&far, "dumpcap", &args, "File:");
     let (b, c) = (format!("packet:{b}@0-1"), format!("packet:{c}"));
     let mut running = capture(Some(&far), &[a, &b, &c, "-w", ours.to_str().unwrap()]);
@@ -108,7 +108,7 @@ fn privileged_a_port_that_fails_leaves_the_others_alone() {
     send(&near, &far, pairs[0].b.address, 10, "before");
     running.wait_for(10);
     far.run("ip", ["link", "del", gone]);
-    // Whether it was noticed yet or not.
+    // Whether the removal was noticed already or not.
     for round in 1..=3 {
         send(&near, &far, pairs[1].b.address, 10, "after");
         running.wait_for(10 + round * 10);
@@ -135,20 +135,20 @@ fn privileged_any_is_every_interface_and_those_that_come() {
     let path = ours.to_str().unwrap();
     let args = ["any", "-f", "udp", "-w", path, "--rotate-packets", "30"];
     let mut running = capture(Some(&far), &args);
-    // Without a filter, which it sets only after it has said that it is ready, and with more memory
-    // than it would have.
+    // Without a filter, which tcpdump sets only after it reports that it is ready, and with a
+    // larger buffer.
     let args = ["-Z", "root", "-B", "65536", "-s", "2000", "-i", "any", "-U", "-w"];
     let args = [&args[..], &[theirs.to_str().unwrap()]].concat();
     let mut tcpdump = other(&far, "tcpdump", &args, "listening on");
     let mut expected = vec![(first.b.interface.clone(), 40), ("lo".to_owned(), 20)];
     send(&near, &far, first.b.address, 40, "first");
-    // Once per packet, though it is sent and received.
+    // Once per packet, although it is sent and received.
     send(&far, &far, Ipv4Addr::LOCALHOST, 20, "loopback");
     running.wait_for(60);
     for round in 0..2_u32 {
         let pair = VethPair::new(&near, &far, 1, 1500);
         send(&near, &far, pair.b.address, 15, &format!("round {round}"));
-        // It is gone before anybody looks, and nothing of it may be missing.
+        // The interface is removed at once, and its packets must not be lost.
         far.run("ip", ["link", "del", &pair.b.interface]);
         expected.push((pair.b.interface.clone(), 15));
     }
@@ -202,7 +202,7 @@ fn privileged_masks_and_filters_of_any_change_while_it_runs() {
     let pair = VethPair::new(&near, &far, 1, 1500);
     let mut running = capture(Some(&far), &["any", "--tx-queues", "none"]);
     send(&near, &far, pair.b.address, 10, "both");
-    // Sent through the pair, and not wanted.
+    // Packets sent through the pair, which must not be captured.
     send(&far, &near, pair.a.address, 10, "sent");
     running.wait_for(10);
     running.mask(&["--rx-queues", "none", "--tx-queues", "all", "--other", "off"]);
@@ -235,7 +235,7 @@ fn privileged_a_container_is_captured_from_outside() {
         send(&near, &far, pair.b.address, 10, "in");
         running.wait_for(10);
         let (summary, _) = end(running, 0);
-        // As seen from inside: four queues, of which outside nothing is known.
+        // As seen inside: four queues, unknown outside.
         assert_eq!(summary["ports"][0]["queues"], serde_json::json!([0, 1, 2, 3]), "{namespace}");
         assert_eq!(packets_of(&path), 10, "{namespace}");
     }
@@ -250,12 +250,12 @@ fn privileged_a_container_is_captured_from_outside() {
 }
 
 fn packets_of(path: &Path) -> usize {
-    // It may still be written.
+    // The file may still be written.
     let Ok(mut reader) = CaptureReader::open(path) else { return 0 };
     std::iter::from_fn(|| reader.advance().unwrap_or(false).then_some(())).count()
 }
 
-/// Two link types do not fit into a pcap file; more interfaces of the same do, and nothing else.
+/// A pcap file cannot hold two link types, but it can hold several interfaces of one link type.
 #[test]
 fn a_pcap_file_says_what_it_cannot_hold() {
     let directory = tempdir().unwrap();
@@ -313,7 +313,7 @@ fn ports_that_are_alike_are_told_apart() {
         }
     }
     assert_eq!(counts, [100, 300]);
-    // Interfaces of a file have names of their own.
+    // Interfaces of a file have distinct names.
     let input = format!("file:{}", path("y.sim#2.rx1.pcapng"));
     let words = [input.as_str(), "sim:1?count=5", "--split", "-w", &path("z.pcapng")];
     super::capture(&words);

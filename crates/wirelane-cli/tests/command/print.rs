@@ -7,7 +7,7 @@ use rustix::process::{Pid, Signal};
 
 use super::*;
 
-/// What the command prints of packets, without its times.
+/// The printed lines of packets, without times.
 #[track_caller]
 fn printed(args: &[&str]) -> Vec<String> {
     let ended = output(wirelane(["capture", "-q", "-t"]).args(args));
@@ -28,7 +28,7 @@ fn a_file_is_read_and_each_packet_is_a_line_in_order_of_time() {
         let place = format!("sim {}{} ", packet.class.unwrap(), packet.queue.unwrap());
         assert!(line.starts_with(&place), "{line:?} is not of {place:?}");
     }
-    // Words are a filter, and the same lines come with -w.
+    // Words are a filter, and -w does not change the lines.
     let tcp = printed(&["-r", text, "tcp", "port", "56073"]);
     let expected: Vec<_> = lines
         .iter()
@@ -53,7 +53,7 @@ fn a_reader_that_has_seen_enough_ends_it_cleanly() {
     assert_eq!((ended.status.code(), ended.stderr.as_slice()), (Some(0), &b""[..]));
 }
 
-/// A reader who takes nothing costs the receiving side nothing: what is not printed is counted.
+/// A blocked reader does not slow the receiving side: skipped packets are counted.
 #[test]
 fn what_is_not_printed_is_counted_and_nothing_else_is_lost() {
     let mut command = wirelane(["capture", "-n", "sim:2?rate=20kpps&size=1500&count=20000"]);

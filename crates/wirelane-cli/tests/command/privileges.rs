@@ -1,4 +1,4 @@
-//! Privileges: given away once the port is open, and nothing needs them afterwards.
+//! Privileges: the command drops them once the port is open, and no longer needs them.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
@@ -33,12 +33,12 @@ fn status(pid: u32, key: &str) -> Vec<String> {
     find_status(pid, key).unwrap_or_else(|| panic!("there is no process {pid}"))
 }
 
-/// Whether no thread of the process has a capability that it could use or get back.
+/// Whether no thread of the process has a capability, or could regain one.
 fn is_powerless(pid: u32) -> bool {
     let mut threads = fs::read_dir(format!("/proc/{pid}/task")).unwrap();
     threads.all(|thread| {
         let thread = thread.unwrap().file_name().into_string().unwrap().parse().unwrap();
-        // One that has answered a request may end in this moment.
+        // A thread that has answered a request may end at this moment.
         let is_empty = |set: &str| {
             find_status(thread, set).is_none_or(|set| u64::from_str_radix(&set[0], 16) == Ok(0))
         };
@@ -47,7 +47,7 @@ fn is_powerless(pid: u32) -> bool {
 }
 
 /// As root for `nobody`: the user is changed, all privileges are gone, and rotation, masks and the
-/// end go on working.
+/// end still work.
 #[test]
 fn privileged_rotation_after_privileges_are_gone() {
     if !privileged::require() {
@@ -125,7 +125,7 @@ fn privileged_the_error_says_that_privileges_are_gone() {
 #[test]
 fn without_privileges_the_error_names_the_capability() {
     let mut command = if privileged::available() {
-        // Still root by name, so that the program can be read wherever it was built.
+        // Still root by name, so that the program can be read in any directory.
         let mut command = Command::new("setpriv");
         command.args(["--bounding-set=-all", "--inh-caps=-all", WIRELANE]);
         command

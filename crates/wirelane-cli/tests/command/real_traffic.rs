@@ -19,8 +19,8 @@ fn counted(end: &End) -> u64 {
     end.statistic("rx_packets") + end.statistic("tx_packets")
 }
 
-/// Captures a transfer by iperf3 on the receiving end; returns the summary and what the device
-/// counted meanwhile.
+/// Captures a transfer by iperf3 on the receiving end. Returns the summary and the packets that the
+/// device counted during it.
 fn transfer(offloads: bool, port_options: &str, client: &[&str], file: &Path) -> (Value, u64) {
     let (near, far) = (Namespace::new(), Namespace::new());
     let pair = VethPair::new(&near, &far, 4, 1500);
@@ -74,8 +74,8 @@ fn privileged_tcp_at_a_bounded_rate_is_captured_whole() {
     assert_no_byte_is_missing(&file);
 }
 
-/// Every byte of every direction of every connection is in the file: TCP's own numbers tell. In
-/// which order is the kernel's affair: where a sender is moved to another CPU, its packets overtake
+/// Every byte of each direction of each connection is in the file, according to TCP's sequence
+/// numbers. Their order is up to the kernel: packets of a sender that moves to another CPU overtake
 /// each other.
 #[track_caller]
 fn assert_no_byte_is_missing(file: &Path) {
@@ -103,10 +103,9 @@ fn privileged_tcp_at_full_rate_is_accounted_for() {
     }
     let directory = tempdir().unwrap();
     let file = directory.path().join("x.pcapng");
-    // Rings of a few packets of segmentation offload each: some must be lost.
+    // Rings for a few offloaded packets each: some packets must be lost.
     let options = "?ring=512Ki&block=128Ki";
-    // How fast the sender is, is up to the machine: every run must balance, one of them with
-    // losses.
+    // The sender's speed depends on the machine: every run must balance, and one must have losses.
     let lossy = (0..6).any(|_| {
         let (summary, device) = transfer(true, options, &["-n", "60M"], &file);
         assert_accounted(&summary, device, &file);
@@ -117,7 +116,7 @@ fn privileged_tcp_at_full_rate_is_accounted_for() {
     assert!(!large.is_empty(), "segmentation offload was off");
 }
 
-/// The kernel takes VLAN tags out of packets; the file has them where they were.
+/// The kernel removes VLAN tags from packets; the file has them in their original place.
 #[test]
 fn privileged_vlan_tags_are_in_the_file() {
     if !privileged::require() {
@@ -143,7 +142,7 @@ fn privileged_vlan_tags_are_in_the_file() {
     }
 }
 
-/// What the driver says of a packet stands in a comment of it.
+/// A packet's comment has the values that the driver reports.
 #[test]
 fn privileged_hashes_of_the_driver_are_in_the_file() {
     if !privileged::require()
@@ -181,10 +180,10 @@ fn privileged_hashes_of_the_driver_are_in_the_file() {
         let hash = hash.unwrap_or_else(|| panic!("{row:?}"));
         assert_eq!(hashes.entry(flow.to_vec()).or_insert_with(|| hash.to_owned()), hash);
     }
-    // Flows have hashes of their own.
+    // Each flow has a different hash.
     assert_eq!(hashes.len(), 40);
     assert_eq!(hashes.values().collect::<HashSet<_>>().len(), 40);
-    // Classic pcap has no place for them.
+    // Classic pcap cannot hold them.
     let classic = directory.path().join("x.pcap");
     let capture = Running::start(Some(&far), &[&port, "--all", "-w", classic.to_str().unwrap()]);
     assert!(output(near.command(WIRELANE).args(["forward", "-q", &from, &to])).status.success());
@@ -192,7 +191,7 @@ fn privileged_hashes_of_the_driver_are_in_the_file() {
     assert_eq!(bytes(&classic), bytes(&flows));
 }
 
-/// What happens in other namespaces is of no concern.
+/// Packets of other namespaces are not captured.
 #[test]
 fn privileged_loopback_stays_in_its_namespace() {
     if !privileged::require() {

@@ -1,4 +1,4 @@
-//! Rotation: the files of a capture are each complete, and together they are the capture.
+//! Rotation: each file is complete, and together they hold the capture.
 
 use std::fs;
 use std::path::PathBuf;
@@ -43,8 +43,8 @@ fn blocks(file: &Path) -> Vec<u32> {
     types
 }
 
-/// Begins with the section and all interfaces, then packets, and ends with the counters of all
-/// interfaces.
+/// The file begins with the section and all interfaces, then has packets, and ends with the
+/// counters of all interfaces.
 #[track_caller]
 pub(crate) fn assert_complete(file: &Path, interfaces: usize) {
     let types = blocks(file);
@@ -56,7 +56,7 @@ pub(crate) fn assert_complete(file: &Path, interfaces: usize) {
     assert!(between.iter().all(|kind| [PACKET, STATISTICS].contains(kind)), "{between:?}");
 }
 
-/// A rotation and what is in it.
+/// A rotation and its content.
 struct Rotated {
     summary: Value,
     /// Size of each file in bytes.
@@ -113,7 +113,7 @@ fn by_size() {
     rotated.assert_holds(SPEC, 0..20_000);
     let (last, others) = rotated.sizes.split_last().unwrap();
     assert!(others.len() > 10 && *last <= 256 << 10);
-    // Full, but for a packet and the counters of the five interfaces.
+    // Full except for a packet and the counters of the five interfaces.
     assert!(others.iter().all(|size| (258_000..=256 << 10).contains(size)), "{others:?}");
     assert!(rotated.numbers.iter().copied().eq(1..=rotated.sizes.len()));
     let totals = &rotated.summary["totals"];
@@ -139,7 +139,7 @@ fn by_time() {
         let span = packets.last().unwrap().timestamp - packets[0].timestamp;
         assert!(span < 250_000_000, "{span} ns in one file");
     }
-    // The steps are whole: files in the middle are full ones.
+    // Files begin at multiples of the interval, so files in the middle are full.
     let middle = &rotated.packets[1..rotated.packets.len() - 1];
     assert!(middle.iter().all(|packets| packets.len() == 5000));
 }
@@ -154,7 +154,7 @@ fn only_the_newest_files_are_kept() {
         let kept = rotated.packets.concat().len() as u64;
         assert!(kept > least, "{kept}");
         rotated.assert_holds(SPEC, 20_000 - kept..20_000);
-        // Deleted files were written all the same.
+        // Deleted files count as written.
         assert_eq!(rotated.summary["totals"]["written"], 20_000);
     }
 }

@@ -1,4 +1,4 @@
-//! Signals and pipes: every end that can be a clean one is.
+//! Signals and pipes: every end is clean if it can be.
 
 use std::fs::{File, OpenOptions};
 use std::io::Read;
@@ -14,7 +14,7 @@ use wirelane_testkit::{privileged, process, tools};
 use super::rotation::assert_complete;
 use super::*;
 
-/// With frames for several seconds, should a thread be kept waiting.
+/// With frames for several seconds, in case a thread gets no CPU.
 const SPEC: &str = "sim:2?rate=10kpps&size=imix&frames=32768";
 
 #[test]
@@ -29,7 +29,7 @@ fn signals_end_it_cleanly() {
         (Signal::XCPU, "xcpu"),
     ];
     let path = |name: &str| directory.path().join(format!("{name}.pcapng"));
-    // Whatever the test itself was told to ignore.
+    // The test itself may have started with ignored signals.
     let mut captures = signals.map(|(_, name)| {
         let mut command = Command::new("env");
         command.args([
@@ -88,15 +88,16 @@ fn the_summary_for_people_follows_an_interrupt() {
     assert!(!ended.stderr.contains("leaked"), "{}", ended.stderr);
 }
 
-/// A reader that takes nothing is waited for a moment after the first signal, and not at all after
-/// the second. Either way the summary comes, and what did not reach the reader is counted.
+/// After the first signal, the command waits two seconds for a blocked reader; after the second, it
+/// does not wait. Either way it prints the summary, and counts the packets that did not reach the
+/// reader.
 #[test]
 fn a_second_interrupt_waits_for_nobody() {
     let directory = tempdir().unwrap();
     for signals in [1, 2] {
         let fifo = directory.path().join(format!("fifo{signals}"));
         process::run(Command::new("mkfifo").arg(&fifo));
-        // Open, and never read until the end.
+        // Open, but unread until the end.
         let mut reader = OpenOptions::new().read(true).write(true).open(&fifo).unwrap();
         let mut capture = Running::start(None, &["sim:1", "-w", fifo.to_str().unwrap()]);
         // More than the pipe holds.
@@ -104,7 +105,7 @@ fn a_second_interrupt_waits_for_nobody() {
         capture.child.interrupt();
         let asked = Instant::now();
         if signals == 2 {
-            // The kernel makes one of two that come before the first was looked at.
+            // The kernel merges a second signal that arrives before the first is handled.
             std::thread::sleep(Duration::from_millis(300));
             capture.child.interrupt();
         }
@@ -115,9 +116,9 @@ fn a_second_interrupt_waits_for_nobody() {
         let written = number(&summary["totals"]["written"]);
         assert!(written > 0 && dropped(&summary, "writer") > 0, "{summary}");
         assert_eq!(summary["totals"]["delivered"], written);
-        // Two seconds of patience, or none.
+        // Two seconds of waiting, or none.
         assert!(took > Duration::from_secs(2) || signals == 2, "{took:?}");
-        // What the summary calls written is what the reader finds, in whole blocks.
+        // The reader finds exactly the packets that the summary counts as written, in whole blocks.
         let mut bytes = vec![0; 1 << 20];
         let count = reader.read(&mut bytes).unwrap();
         let file = directory.path().join("read.pcapng");
@@ -138,7 +139,7 @@ fn sigusr1_tells_how_far_it_is() {
         running.wait_for(500);
         for reports in 1..3 {
             running.child.signal(Signal::USR1);
-            // The kernel makes one of two that come at once.
+            // The kernel merges two signals that arrive at once.
             running.child.wait_until(PATIENCE, |child| child.stderr().lines().count() == reports);
         }
         running.child.signal(Signal::QUIT);
@@ -153,8 +154,8 @@ fn sigusr1_tells_how_far_it_is() {
     }
 }
 
-/// A job in the background may not write to a terminal that says so (`stty tostop`); it is not
-/// stopped for trying.
+/// A job in the background may not write to a terminal with `stty tostop`. The command is not
+/// stopped by an attempt.
 #[test]
 fn a_terminal_does_not_stop_it_in_the_background() {
     if !tools::require("script") {
@@ -177,7 +178,7 @@ fn a_terminal_does_not_stop_it_in_the_background() {
     assert!(packets(&file).len() >= 500);
 }
 
-/// A pipe may be silent for ever; the first signal is enough, before it has said what it is and
+/// A pipe may be silent forever. The first signal is enough, both before the pipe's header and
 /// after packets.
 #[test]
 fn an_interrupt_ends_waiting_for_a_silent_pipe() {
@@ -195,14 +196,14 @@ fn an_interrupt_ends_waiting_for_a_silent_pipe() {
             let script = format!("exec \"$0\" capture -q --json \"$1\" {input}");
             command.args(["-c", &script, WIRELANE, &port]).arg(&fifo);
             let hold = || OpenOptions::new().read(true).write(true).open(&fifo).unwrap();
-            // With a pipe that somebody has open, and once with one that nobody has.
+            // With a pipe that has a writer, and once without one.
             let writer = (port == "file:-" || !bytes.is_empty()).then(hold);
             let mut capture = Running { child: ChildGuard::spawn(&mut command) };
             if let Some(mut writer) = writer.as_ref() {
                 std::io::Write::write_all(&mut writer, &bytes).unwrap();
             }
             if bytes.is_empty() {
-                // Until it has a handler: before, the signal would end it in any case.
+                // Wait for the handler: without it, the signal would end the command anyway.
                 let catches = |child: &ChildGuard| {
                     let path = format!("/proc/{}/status", child.id());
                     let status = std::fs::read_to_string(path).unwrap_or_default();
@@ -242,7 +243,7 @@ fn after_a_kill_what_was_flushed_is_readable() {
             (file, capture)
         })
         .collect();
-    // All are killed before any file is read: what goes on meanwhile only makes files longer.
+    // Kill all before reading any file: later writes would only make files longer.
     let kill = |(file, mut capture): (PathBuf, Running)| {
         let enough = |_: &ChildGuard| file.metadata().is_ok_and(|metadata| metadata.len() > 50_000);
         capture.child.wait_until(PATIENCE, enough);
@@ -258,12 +259,12 @@ fn after_a_kill_what_was_flushed_is_readable() {
         let numbers = packets.iter().map(|packet| stream.number(&packet.data).unwrap());
         assert!(numbers.eq(0..packets.len() as u64), "{}", file.display());
         if let Some(damage) = damage {
-            // The kernel stops in the middle of a write() whose process is killed
-            // (generic_perform_write): then the last block is cut, and only that.
+            // The kernel may stop in the middle of a write() of a killed process
+            // (generic_perform_write): then only the last block is cut.
             assert!(matches!(damage, CaptureError::Truncated { .. }), "{damage}");
             continue;
         }
-        // Wireshark 4.0 knows files of one frame only.
+        // Wireshark 4.0 reads only the first frame of such a file.
         let suffix = file.extension().and_then(std::ffi::OsStr::to_str).unwrap_or_default();
         let program = [("lz4", "lz4"), ("zst", "zstd")].into_iter().find(|it| it.0 == suffix);
         let mut file = file;
@@ -284,7 +285,7 @@ fn after_a_kill_what_was_flushed_is_readable() {
     }
 }
 
-/// A few packets per second fill no buffer; they reach the file all the same.
+/// A few packets per second fill no buffer, but still reach the file.
 #[test]
 fn what_comes_slowly_is_flushed_by_time() {
     let directory = tempdir().unwrap();
@@ -299,7 +300,7 @@ fn what_comes_slowly_is_flushed_by_time() {
     assert!(numbers.len() > 15 && numbers.iter().copied().eq(0..numbers.len() as u64));
 }
 
-/// The interface is asked to take everything while the capture lives, however that ends.
+/// The interface is promiscuous while the capture runs, however the capture ends.
 #[test]
 fn privileged_promiscuous_mode_ends_with_the_capture() {
     if !privileged::require() {
@@ -357,8 +358,8 @@ fn a_reader_that_goes_away_is_a_clean_end() {
     }
 }
 
-/// The same through a FIFO, which leaves standard output for the summary: what did not reach the
-/// reader is counted.
+/// The same through a FIFO, so that standard output has the summary: packets that did not reach the
+/// reader are counted.
 #[test]
 fn a_reader_that_goes_away_leaves_balanced_counters() {
     let directory = tempdir().unwrap();
@@ -374,7 +375,7 @@ fn a_reader_that_goes_away_leaves_balanced_counters() {
     assert_eq!(summary["totals"]["written"], summary["totals"]["delivered"]);
 }
 
-/// Not even the first byte can be written, nor the summary.
+/// Neither the first byte nor the summary can be written.
 #[test]
 fn output_that_cannot_be_written() {
     let full = || Stdio::from(File::options().write(true).open("/dev/full").unwrap());

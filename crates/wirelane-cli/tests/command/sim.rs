@@ -73,7 +73,7 @@ fn one_file_holds_the_predicted_packets() {
     }
 }
 
-/// The order of a file per queue, merged, is that of one file for all.
+/// A file per queue, merged, equals one file for all queues.
 #[test]
 fn split_and_merged_is_the_single_file() {
     let directory = tempdir().unwrap();
@@ -94,7 +94,7 @@ fn split_and_merged_is_the_single_file() {
         let place = (packets[0].class, packets[0].queue);
         assert!(packets.iter().all(|packet| (packet.class, packet.queue) == place), "{part}");
     }
-    // In no particular order: time decides.
+    // In no particular order: the time decides.
     parts.rotate_left(3);
     let merged = path("merged.pcapng");
     let merge = wirelane(["merge", "-w", &merged, "--json"])
@@ -181,7 +181,7 @@ fn the_count_is_exact() {
             let (stream, packets) = (stream(spec), packets(path));
             let numbers = predicted_numbers(&stream, &packets);
             assert_eq!(numbers.len() as u64, expected);
-            // Of each queue, its first packets.
+            // The first packets of each queue.
             let mut by_queue: BTreeMap<_, Vec<u64>> = BTreeMap::new();
             for (packet, number) in packets.iter().zip(numbers) {
                 by_queue.entry((packet.class, packet.queue)).or_default().push(number);
@@ -236,7 +236,7 @@ fn the_duration_ends_it() {
     let seconds = summary["elapsed_s"].as_f64().unwrap();
     assert!(seconds >= 0.4, "{seconds}");
     let packets = packets(&file);
-    // Everything that was due before the end, and at least what was due in that time.
+    // All packets that were due before the end, and at least the packets due in that time.
     let numbers = predicted_numbers(&stream(spec), &packets);
     assert!(numbers.len() >= 7_900, "{}", numbers.len());
     assert!(numbers.iter().copied().eq(0..numbers.len() as u64));

@@ -1,5 +1,5 @@
-//! What commands say where they lack something of the system: file systems, descriptors, the
-//! initial user namespace. The first cause is told, and not what failed in the end because of it.
+//! Errors where the system lacks file systems, descriptors or the initial user namespace. The error
+//! names the first cause instead of the last failure.
 
 use wirelane_testkit::veth::VethPair;
 use wirelane_testkit::{kernel, privileged};
@@ -13,8 +13,8 @@ fn bed() -> (Namespace, VethPair) {
     (ns, pair)
 }
 
-/// Runs `wirelane ARGS` in `ns`, after `preparation`, a piece of shell, in a mount namespace of its
-/// own.
+/// Runs `wirelane ARGS` in `ns` and a separate mount namespace, after the shell command
+/// `preparation`.
 #[track_caller]
 fn run_after(ns: &Namespace, preparation: &str, args: &[&str]) -> Output {
     let script = format!("{preparation} && exec \"$@\"");
@@ -43,7 +43,7 @@ fn privileged_without_sys_a_mode_that_was_asked_for_is_not_proposed() {
             assert_refused(&ended, 1, &parts);
             assert!(!ended.stderr.contains("mode=native"), "{}", ended.stderr);
         }
-        // What needs nothing of it works.
+        // A port that does not need it works.
         let port = format!("packet:{a}{QUICK}");
         let args = ["capture", "-q", "--json", "--duration", "1ms", &port];
         summary(&run_after(&ns, &format!("{way}/sys"), &args));
@@ -70,7 +70,7 @@ fn privileged_without_proc_a_kernel_is_not_said_to_lack_ipv6() {
     }
 }
 
-/// However far it comes with them.
+/// At whichever call the descriptors run out.
 #[test]
 fn privileged_too_few_descriptors_are_the_cause_that_is_told() {
     if !privileged::require() || !kernel::require_tags() {
@@ -107,7 +107,8 @@ fn privileged_too_few_descriptors_are_the_cause_that_is_told() {
     }
 }
 
-/// Root there has all capabilities, and none that the kernel asks for.
+/// Root in a user namespace has all capabilities there, but not the initial namespace's, which the
+/// kernel checks.
 #[test]
 fn privileged_in_a_user_namespace_xdp_says_what_is_missing() {
     if !privileged::require() {
@@ -121,7 +122,7 @@ fn privileged_in_a_user_namespace_xdp_says_what_is_missing() {
     };
     let made = run(&["queues", "wl-a"]);
     if made.stderr.contains("unshare") {
-        // Where user namespaces are switched off, nobody can be in one.
+        // User namespaces are disabled.
         return;
     }
     assert!(made.status.success(), "{}", made.stderr);

@@ -1,4 +1,4 @@
-//! Messages about ports: what a user needs, once, and in the units that users type.
+//! Messages about ports: what a user needs, once, and in the units of options.
 
 use tempfile::tempdir;
 use wirelane_testkit::veth::VethPair;
@@ -43,7 +43,7 @@ fn sizes_are_those_that_options_take() {
     assert!(ended.stderr.contains("t.pcap (1 file, 1.45M)\n"), "{}", ended.stderr);
 }
 
-/// `| head`: nothing is missing, and no disk is too slow.
+/// `| head` is a clean end without advice on losses.
 #[test]
 fn a_reader_that_leaves_gets_no_advice() {
     for write in ["", "-w -"] {
@@ -69,8 +69,8 @@ fn statistics_say_what_their_columns_are() {
     running.finish();
 }
 
-/// The note on queues is for ports with several, and is there once; that on GRO is for interfaces
-/// that merge packets, and a loopback does not.
+/// The note on queues is printed once, for ports with several queues. The note on GRO is for
+/// interfaces that merge packets, unlike a loopback.
 #[test]
 fn privileged_notes_on_the_interface_are_there_where_they_matter() {
     const MARK: &str = "veth does not mark packets";

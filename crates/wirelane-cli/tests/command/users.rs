@@ -1,4 +1,4 @@
-//! Whose commands can be asked by whom.
+//! Which users may send requests to which commands.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
@@ -12,11 +12,11 @@ use wirelane_testkit::process::copy_program;
 
 use super::*;
 
-/// A user that nothing else on this machine has, so that it sees its own commands only.
+/// A user id without other processes on this machine, so that it sees only its own commands.
 struct Stranger(u32);
 
 impl Stranger {
-    /// One of several of this process.
+    /// One of several user ids of this process.
     fn new(number: u32) -> Self {
         Self(1_000_000 + 8 * std::process::id() + number)
     }
@@ -86,14 +86,14 @@ fn privileged_without_a_process_id_it_is_the_only_one() {
     assert_eq!(json["schema"], "wirelane.sessions/1");
     assert_eq!(json["sessions"][1]["pid"], pids[1].0);
     assert_eq!(json["sessions"][1]["ports"][0], pids[1].1);
-    // Root sees those of all users.
+    // Root sees the commands of all users.
     let all: Value =
         serde_json::from_str(&output(&mut wirelane(["stats", "--json"])).stdout).unwrap();
     let all: Vec<_> =
         all["sessions"].as_array().unwrap().iter().map(|row| number(&row["pid"])).collect();
     assert!(all.contains(&one.id().into()) && all.contains(&two.id().into()), "{all:?}");
 
-    // One that was killed has left its socket, and is not there.
+    // A killed command leaves its socket, but is not listed.
     two.signal(Signal::KILL);
     two.wait(PATIENCE);
     let only = stats(&[]);
@@ -121,15 +121,14 @@ fn privileged_other_users_may_not_ask() {
         assert_refused(&refused, 1, &["EACCES", &help]);
     }
     assert_refused(&output(as_user(other, &program).arg("stats")), 1, &["of this user is running"]);
-    // Nor where the socket lets them in by mistake: the process looks who asks.
+    // The same if the socket's permissions are wrong: the process checks the peer.
     let socket = sockets_of(capture.id()).pop().unwrap();
     fs::set_permissions(&socket, fs::Permissions::from_mode(0o777)).unwrap();
     let refused = output(as_user(other, &program).args(["mask", &pid, "--rx-queues", "none"]));
     assert_refused(&refused, 1, &["only its own user and root may send requests"]);
     assert_eq!(output(&mut wirelane(["mask", &pid])).stdout, "rx all tx all other on\n");
 
-    // What another user puts beside it, in its name, is not asked; whether somebody listens there
-    // or not.
+    // Sockets of another user under the command's name get no requests, with or without a listener.
     let mut others = Vec::new();
     for number in 0..40 {
         let path = PathBuf::from(format!("/tmp/wirelane-{pid}-{number}.sock"));

@@ -11,8 +11,8 @@ use super::*;
 
 const SPEC: &str = "sim:2?rate=30kpps&size=1200&flows=100";
 
-/// What the recorder had on the disk is found, before and after it is mended, whenever it is
-/// killed; `WIRELANE_KILLS` says how often.
+/// After a kill at any moment, all packets that were on the disk are found, before and after the
+/// repair. `WIRELANE_KILLS` is the number of kills.
 #[test]
 fn a_killed_recorder_loses_nothing_that_was_on_the_disk() {
     let kills = std::env::var("WIRELANE_KILLS").ok().and_then(|text| text.parse().ok());
@@ -31,17 +31,17 @@ fn a_killed_recorder_loses_nothing_that_was_on_the_disk() {
     }
 }
 
-/// False if packets were dropped before, so that nobody can say which ones there should be.
+/// False if packets were dropped before the kill, so that the expected packets are unknown.
 fn one(compress: &str, moment: Duration) -> bool {
     let directory = tempdir().unwrap();
     let store = directory.path().join("store");
-    // Small segments: it is often about to finish one.
+    // Small segments: a kill often hits the end of one.
     let options = ["--segment", "4M", "--flush", "50ms", "--compress", compress];
     let recorder = Recorder::start(SPEC, &store, &options);
     thread::sleep(moment);
     let stats = recorder.stats();
     recorder.kill();
-    // What is being written is no damage.
+    // A segment that is being written is no damage.
     let (at_once, _) = extract(&store, 0);
     settle(&store);
     if number(&stats["totals"]["dropped"]) > 0 {
@@ -74,7 +74,7 @@ fn one(compress: &str, moment: Duration) -> bool {
     true
 }
 
-/// The next recorder mends what the last one left, and goes on behind it.
+/// The next recorder repairs the store, and continues after its last packet.
 #[test]
 fn the_next_recorder_goes_on() {
     let directory = tempdir().unwrap();

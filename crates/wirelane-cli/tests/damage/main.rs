@@ -1,4 +1,5 @@
-//! What a crash, a full disk and damage do to a store: through the commands, as a user meets it.
+//! Effects of a crash, a full disk and damage on a store, through the commands, as a user sees
+//! them.
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
 
 #[path = "../shared/mod.rs"]
@@ -28,7 +29,7 @@ struct Recorder {
 }
 
 impl Recorder {
-    /// Starts `wirelane record` and waits until it takes packets.
+    /// Starts `wirelane record` and waits until it receives packets.
     #[track_caller]
     fn start(spec: &str, store: &Path, options: &[&str]) -> Self {
         let mut command = wirelane(["record", spec]);
@@ -43,13 +44,13 @@ impl Recorder {
         serde_json::from_str(&answer.stdout).unwrap_or(Value::Null)
     }
 
-    /// Kills it. The kernel may still be writing afterwards.
+    /// Kills it. The kernel may still write after that.
     fn kill(self) {
         self.child.signal(Signal::KILL);
         self.child.wait(PATIENCE);
     }
 
-    /// Ends it well.
+    /// Ends it cleanly.
     fn end(self) -> Output {
         self.child.interrupt();
         self.child.wait(PATIENCE)
@@ -62,7 +63,7 @@ fn settle(store: &Path) {
     File::open(store.join("recorder.lock")).unwrap().lock_shared().unwrap();
 }
 
-/// The packets of a store in order of time; what `extract` said must be `status`.
+/// The packets of a store in order of time. `extract` must exit with `status`.
 #[track_caller]
 fn extract(store: &Path, status: i32) -> (Vec<Packet>, String) {
     let directory = tempdir().unwrap();
@@ -72,7 +73,7 @@ fn extract(store: &Path, status: i32) -> (Vec<Packet>, String) {
     (packets(&file), ended.stderr)
 }
 
-/// Runs `record --check`, which must end with `status`; its report.
+/// Runs `record --check`, which must exit with `status`. Returns its report.
 #[track_caller]
 fn check(store: &Path, status: i32) -> Value {
     let ended = output(wirelane(["record", "--json", "-q", "--check"]).arg(store));
@@ -82,7 +83,7 @@ fn check(store: &Path, status: i32) -> Value {
     report["stores"][0].clone()
 }
 
-/// The packets are those of the stream, and of each queue the first ones without a gap.
+/// The packets are from the stream, and each queue has its first packets without a gap.
 #[track_caller]
 fn assert_first_ones(spec: &str, found: &[Packet]) {
     let numbers = numbers(spec, found);
@@ -97,7 +98,7 @@ fn assert_first_ones(spec: &str, found: &[Packet]) {
     }
 }
 
-/// Numbers in the stream of the packets of each queue, which must be in their order, and whole.
+/// Numbers in the stream of each queue's packets, which must be intact and in order.
 #[track_caller]
 fn numbers(spec: &str, found: &[Packet]) -> BTreeMap<u32, Vec<u64>> {
     let stream = stream(spec);
@@ -114,7 +115,7 @@ fn stream(spec: &str) -> Stream {
     Stream::new(&spec.parse().unwrap()).unwrap()
 }
 
-/// The segments of a store by their names.
+/// The segments of a store, sorted by name.
 fn segments(store: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(store).unwrap().map(|entry| entry.unwrap().path());
     let is_segment = |path: &PathBuf| {

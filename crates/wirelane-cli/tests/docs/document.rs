@@ -2,19 +2,19 @@
 //! `wirelane`.
 //!
 //! A block may be preceded by `<!-- test: skip: REASON -->`, or by `<!-- test: PID is COMMAND -->`:
-//! then the word PID in its lines is the process id of COMMAND, which runs meanwhile.
+//! then the word PID in its lines is the process id of COMMAND, which runs at the same time.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Lines that share a directory, interfaces and what runs in the background.
+/// Lines that share a directory, interfaces and a background process.
 #[derive(Debug)]
 pub(crate) struct Block {
     pub(crate) document: String,
     pub(crate) commands: Vec<CommandLine>,
-    /// What runs meanwhile.
+    /// The command that runs in the background.
     pub(crate) process: Option<String>,
-    /// Why it cannot be run.
+    /// Why the block cannot be run.
     pub(crate) skip: Option<String>,
 }
 
@@ -24,7 +24,7 @@ pub(crate) struct CommandLine {
     pub(crate) text: String,
 }
 
-/// What the word PID in a code span stands for.
+/// The command that PID in a code span refers to.
 const SPANS_ASK: &str = "wirelane forward packet:eth0 --gso=off --gro=off --keep-privileges";
 
 /// How many code spans are a block.
@@ -41,7 +41,7 @@ pub(crate) fn documents() -> (PathBuf, Vec<PathBuf>) {
     (root, paths)
 }
 
-/// The blocks of `text`, and what keeps lines in it from being tested.
+/// The blocks of `text`, and the reasons why lines in it cannot be tested.
 pub(crate) fn blocks(document: &str, text: &str) -> (Vec<Block>, Vec<String>) {
     let (mut blocks, mut problems, mut spans) = (Vec::new(), Vec::new(), Vec::new());
     let mut problem = |number: usize, what: &str| {
@@ -112,7 +112,7 @@ fn is_command(line: &str) -> bool {
     ["wirelane ", "sudo ", "cargo "].iter().any(|start| line.starts_with(start))
 }
 
-/// Lines of a block as commands: those that go on are joined.
+/// Lines of a block as commands: continued lines are joined.
 fn commands(lines: &[(usize, &str)]) -> Vec<CommandLine> {
     let mut commands: Vec<CommandLine> = Vec::new();
     let mut goes_on = false;

@@ -1,4 +1,4 @@
-//! Every command line of the README and of `docs/` runs as it stands there.
+//! Every command line of the README and of `docs/` runs as printed.
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
 
 mod document;
@@ -28,11 +28,11 @@ const WORKERS: usize = 4;
 const SCRIPTS: [(&str, &str); 3] = [
     ("sudo", "exec \"$@\""),
     ("wireshark", "trap '' INT; exec cat >/dev/null"),
-    // It is built already.
+    // The command is built already.
     ("cargo", "while [ \"$1\" != -- ]; do shift; done; shift; exec wirelane \"$@\""),
 ];
 
-/// An answer shows that packets go there and back: that nobody listens on that port.
+/// A refused connection shows that packets pass both ways: no socket listens on that port.
 const PING: &str = "bash -c \": </dev/tcp/$1/9\" 2>&1 | grep -q refused";
 
 #[test]
@@ -105,7 +105,7 @@ fn write_script(path: &Path, text: &str) {
     fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
 }
 
-/// Runs the lines of a block, in namespaces of its own that end with it; returns what went wrong.
+/// Runs the lines of a block in private namespaces, which end with it. Returns the failures.
 fn run(block: &Block, place: &Path, programs: &Path) -> Vec<String> {
     let begin = Instant::now();
     let mut script = String::from(include_str!("block.sh"));

@@ -1,5 +1,5 @@
-//! Lines are as wide as CONTRIBUTING.md says: all of the README; those of ARCHITECTURE.md and
-//! CONTRIBUTING.md but tables and links; prose of other documents, and of comments in sources.
+//! Lines are as wide as CONTRIBUTING.md says: all lines of the README; lines of ARCHITECTURE.md and
+//! CONTRIBUTING.md except tables and links; prose of other documents, and of comments in sources.
 //! There, tables, drawings, links, commands and code may be wider.
 
 use std::fs;
@@ -32,7 +32,7 @@ fn lines_have_100_columns() {
     assert!(wide.is_empty(), "wider than {COLUMNS} columns:\n{}", wide.join("\n"));
 }
 
-/// Collects the wide lines of the file at `path`, of those that `chosen` chooses.
+/// Collects the wide lines among the `chosen` lines of the file at `path`.
 fn collect(path: &Path, chosen: fn(&str) -> Vec<(usize, &str)>, wide: &mut Vec<String>) {
     let text = fs::read_to_string(path).unwrap();
     let found = chosen(&text).into_iter().filter(|(_, line)| line.chars().count() > COLUMNS);

@@ -1,4 +1,4 @@
-//! What is found, and how it is told.
+//! Search results, and how they are reported.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -60,7 +60,7 @@ fn times_select() {
         ("--to now", PACKETS),
         ("", PACKETS),
     ] {
-        // The clock of this machine may stand before the store's.
+        // The clock of this machine may be earlier than the store's.
         if times == "--to now" && wirelane::clock::realtime_ns() < crate::store::START * 2 {
             continue;
         }
@@ -163,10 +163,10 @@ fn damage_is_named_and_the_rest_is_found() {
     assert!(out.stderr.contains(name) && out.stderr.contains(" at byte "), "{}", out.stderr);
     let found = numbers(&path);
     let missing = PACKETS - found.len() as u64;
-    // One extent of 1 MiB at most.
+    // At most one extent of 1 MiB.
     assert!(0 < missing && missing <= 1048, "{missing}");
     assert!(found.is_sorted());
-    // What the damage does not touch is whole.
+    // Packets outside the damage are all found.
     let out = extract(&store, "host 10.0.0.0 --count -q");
     assert_eq!((out.stdout.as_str(), out.status.code()), ("1000\n", Some(0)), "{}", out.stderr);
 }

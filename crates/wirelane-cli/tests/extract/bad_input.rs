@@ -1,4 +1,4 @@
-//! What cannot be done is one line that says so, and nothing is destroyed.
+//! An impossible request gets an error on one line, and destroys nothing.
 
 use std::ffi::OsStr;
 use std::fs;

@@ -1,5 +1,5 @@
-//! The owner of a store's directory puts links, FIFOs and files of holes there, while root
-//! extracts, mends or records.
+//! The owner of a store's directory puts links, FIFOs and sparse files there, while root extracts,
+//! repairs or records.
 
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::symlink;
@@ -47,7 +47,7 @@ fn crc32(bytes: &[u8]) -> u32 {
     })
 }
 
-/// Each index of the store becomes something else.
+/// Spoils each index of the store.
 fn spoil(store: &Store) -> usize {
     let indexes = store.files(".index");
     for (kind, path) in (0..3).cycle().zip(&indexes) {
@@ -146,7 +146,7 @@ fn a_recorder_overwrites_nothing_that_a_planted_link_leads_to() {
         let out = output(command.args(["-q", "--keep-privileges"]));
         assert_eq!(fs::read(&victim).unwrap(), b"precious", "hard: {hard}");
         match hard {
-            // A new file has taken its place.
+            // A new file has replaced it.
             true => assert_eq!(out.status.code(), Some(0), "{}", out.stderr),
             false => {
                 assert_eq!(out.status.code(), Some(1), "{}", out.stderr);
@@ -156,7 +156,7 @@ fn a_recorder_overwrites_nothing_that_a_planted_link_leads_to() {
     }
 }
 
-/// A backup by `cp -al`: both stores can be recorded into, and neither changes the other.
+/// A backup by `cp -al`: recording into one store does not change the other.
 #[test]
 fn a_store_whose_files_have_hard_links_is_recorded_into() {
     let root = tempfile::tempdir().unwrap();

@@ -17,7 +17,7 @@ pub(crate) const START: u64 = 1_795_401_704_000_000_000;
 pub(crate) const MILLISECOND: u64 = 1_000_000;
 /// Packets of a store, one each millisecond.
 pub(crate) const PACKETS: u64 = 12_000;
-/// As many have the same addresses: packet `i` is from 10.0.0.(i / 1000) to 10.1.0.1.
+/// This many packets have equal addresses: packet `i` is from 10.0.0.(i / 1000) to 10.1.0.1.
 pub(crate) const PER_HOST: u64 = 1000;
 
 pub(crate) struct Store(TempDir);
@@ -55,7 +55,7 @@ impl Store {
         self.0.path()
     }
 
-    /// Files with names that end so, in order.
+    /// Files whose names end with `suffix`, in order.
     pub(crate) fn files(&self, suffix: &str) -> Vec<PathBuf> {
         let entries = std::fs::read_dir(self.path()).unwrap().map(|entry| entry.unwrap().path());
         let mut files: Vec<_> =
@@ -86,7 +86,7 @@ pub(crate) fn extract(store: &Store, more: &str) -> Output {
     wirelane([OsStr::new("extract"), store.path().as_os_str()], more)
 }
 
-/// The numbers of the packets of a capture file, after checking that their times are theirs.
+/// The numbers of the packets of a capture file, after checking their times.
 pub(crate) fn numbers(path: &Path) -> Vec<u64> {
     let mut reader = CaptureReader::open(path).unwrap();
     let mut numbers = Vec::new();

@@ -1,10 +1,10 @@
-//! What is read is never written, whatever it is called and however it was opened.
+//! An input is never overwritten, under any of its names.
 
 use std::process::Stdio;
 
 use super::*;
 
-/// A copy of the input with a name, a hard link and a symbolic link; with its content.
+/// A copy of the input under a name, a hard link and a symbolic link. Returns its path and content.
 fn with_names(bed: &Bed, [name, hard, soft]: [&str; 3]) -> (PathBuf, Vec<u8>) {
     let file = bed.path(name);
     std::fs::copy(bed.path("in.pcapng"), &file).unwrap();
@@ -47,7 +47,7 @@ fn an_input_is_not_destroyed() {
     }
 }
 
-/// Names that only come up later: those of a rotation, and of the files of queues.
+/// Generated names: names of a rotation, and of the files of queues.
 #[test]
 fn an_input_is_not_destroyed_by_a_name_made_up() {
     let bed = Bed::new();
@@ -64,8 +64,7 @@ fn an_input_is_not_destroyed_by_a_name_made_up() {
     assert!(ended.status.success(), "{}", ended.stderr);
     assert!(std::fs::read(&split).unwrap() == whole);
     assert!(bed.path("x.rx1-1.pcapng").exists());
-    // The third file of a rotation: its name holds the time at which it begins, which is that of
-    // its first packet.
+    // The third file of a rotation: its name holds the time of its first packet.
     let ended = capture(&["--rotate-packets", "1000"]);
     assert!(ended.status.success(), "{}", ended.stderr);
     let third = std::fs::read_dir(bed.directory.path()).unwrap().find_map(|entry| {
@@ -81,7 +80,7 @@ fn an_input_is_not_destroyed_by_a_name_made_up() {
     assert_eq!(parse(&ended.stdout)["totals"]["written"], 5000);
 }
 
-/// Of files that are not read, everything is as before: they are replaced.
+/// Files that are no input are replaced.
 #[test]
 fn other_files_are_replaced() {
     let bed = Bed::new();

@@ -1,4 +1,4 @@
-//! Interfaces that go while they are in use.
+//! Interfaces that are removed while they are in use.
 
 use rustix::process::Signal;
 use wirelane_testkit::netns::Namespace;
@@ -7,15 +7,15 @@ use wirelane_testkit::veth::VethPair;
 
 use super::*;
 
-/// Waits until the command answers, which it does once packets are let in.
+/// Waits until the command answers requests, which it does once it receives packets.
 #[track_caller]
 fn wait_until_ready(child: &mut ChildGuard) {
     let pid = child.id().to_string();
     child.wait_until(PATIENCE, |_| output(&mut wirelane(["stats", &pid])).status.success());
 }
 
-/// It ends by itself or goes on without; then the first signal ends it. The interface is named if
-/// anything is.
+/// The command ends by itself, or continues until the first signal. If it reports an error, it
+/// names the interface.
 #[test]
 fn privileged_an_interface_vanishes() {
     if !privileged::require() {

@@ -1,4 +1,4 @@
-//! Limits of the process: what setrlimit(2) sets.
+//! Limits of the process: setrlimit(2).
 
 use wirelane_testkit::privileged;
 use wirelane_testkit::process::copy_program;
@@ -12,8 +12,8 @@ fn limited(limit: &str, program: &Path, args: &[String]) -> Command {
     command
 }
 
-/// Ended well, or with one of these causes. A program that the loader could not start says nothing
-/// of ours.
+/// Succeeded, or failed with one of these causes. A program that the loader could not start does
+/// not print Wirelane's error.
 #[track_caller]
 fn assert_well_or_told(
     bed: &Bed,
@@ -84,7 +84,7 @@ fn address_space_is_small() {
     }
 }
 
-/// The limit counts all processes of a user, and not root's: one that nobody else is.
+/// The limit counts all processes of a user, except root's: use an unused user id.
 #[test]
 fn privileged_threads_are_few() {
     if !privileged::require() {

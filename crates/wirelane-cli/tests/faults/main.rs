@@ -1,5 +1,5 @@
-//! Faults × commands: whatever the system lacks or takes away, a command ends in time, tells the
-//! first cause, and what it says is written is in the file.
+//! Faults × commands: for every missing or removed resource, a command ends in time, names the
+//! first cause, and the file holds the packets that it reports as written.
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
 
 #[path = "../shared/mod.rs"]
@@ -29,7 +29,7 @@ use wirelane_testkit::tshark::capinfos;
 
 use self::shared::*;
 
-/// How long an end may take, once there is a reason for it, on a machine that does nothing else.
+/// How long a command may take to end once it has a reason, on an idle machine.
 const BOUND: Duration = Duration::from_secs(5);
 
 /// The commands that run until something ends them.
@@ -42,8 +42,8 @@ enum Kind {
 
 const KINDS: [Kind; 3] = [Kind::Capture, Kind::Forward, Kind::Merge];
 
-/// A directory with what the commands read: a file of 5000 packets, and a pipe that has them and
-/// does not end.
+/// A directory with the inputs of the commands: a file of 5000 packets, and an open pipe with 100
+/// packets.
 struct Bed {
     directory: TempDir,
     bound: Duration,
@@ -52,7 +52,7 @@ struct Bed {
 }
 
 impl Bed {
-    /// Anybody may write there, and read the files.
+    /// Every user may write there, and read the files.
     fn new() -> Self {
         let directory = tempdir().unwrap();
         std::fs::set_permissions(&directory, PermissionsExt::from_mode(0o777)).unwrap();
@@ -63,7 +63,7 @@ impl Bed {
         };
         let began = Instant::now();
         make("in.pcapng", "sim:2?count=5000&size=imix");
-        // On a busy machine everything takes longer, as this has.
+        // On a busy machine everything takes longer, as did this capture.
         let bound = BOUND + 20 * began.elapsed();
         make("small.pcapng", "sim:2?count=100");
         let mut bed = Self { directory, bound, pipe: None };
@@ -71,7 +71,7 @@ impl Bed {
         bed
     }
 
-    /// Another pipe in place of the one that a command has read.
+    /// Replaces the pipe that a command has read.
     fn renew_pipe(&mut self) {
         let path = self.path("pipe");
         let _ = std::fs::remove_file(&path);
@@ -85,7 +85,8 @@ impl Bed {
         self.directory.path().join(name)
     }
 
-    /// The arguments of a command that writes `output` and has an end: 5000 packets and more.
+    /// The arguments of a command that writes `output` and ends by itself, after 5000 packets or
+    /// more.
     fn finite(&self, kind: Kind, output: &Path) -> Vec<String> {
         match kind {
             Kind::Merge => self.merge(&["in.pcapng", "small.pcapng"], output),
@@ -107,17 +108,17 @@ impl Bed {
         words(&["merge", "--json"]).into_iter().chain(inputs).chain(output).collect()
     }
 
-    /// Waits for the end, which has a reason from now on.
+    /// Waits for the command, which has a reason to end now.
     #[track_caller]
     fn end(&self, child: ChildGuard) -> Output {
         child.wait(self.bound)
     }
 
-    /// Runs `command` to its end, which has a reason from the start.
+    /// Runs `command`, which has a reason to end from the start.
     #[track_caller]
     fn run(&self, command: &Command) -> Output {
         let mut timed = Command::new("timeout");
-        // What it says goes through pipes: a limit of the size of files is none of that.
+        // Its output is a pipe, which a file size limit does not affect.
         timed.args(["--signal=KILL", &self.bound.as_secs().to_string()]);
         let ended = output(timed.arg(command.get_program()).args(command.get_args()));
         assert_ne!(ended.status.code(), Some(128 + 9), "{command:?} goes on: {}", ended.stderr);
@@ -125,7 +126,7 @@ impl Bed {
     }
 }
 
-/// The arguments of a command that writes what comes from `port` into `output`.
+/// The arguments of a command that writes the packets of `port` into `output`.
 fn from(port: &str, kind: Kind, output: &Path) -> Vec<String> {
     let output = output.display().to_string();
     match kind {
@@ -139,8 +140,8 @@ fn words(words: &[&str]) -> Vec<String> {
     words.iter().map(|word| (*word).to_owned()).collect()
 }
 
-/// What a command said that it has written, after checking that it ended by itself and that its
-/// counters balance. `None` if it did not begin.
+/// The number of packets that a command reports as written, after checking that it ended by itself
+/// and that its counters balance. `None` if it did not begin.
 #[track_caller]
 fn written(kind: Kind, ended: &Output) -> Option<u64> {
     assert!(ended.status.code().is_some(), "{kind:?}: {} {}", ended.status, ended.stderr);
@@ -166,8 +167,8 @@ fn written(kind: Kind, ended: &Output) -> Option<u64> {
     })
 }
 
-/// The file has what the command says, and ends with a whole block. Returns how many packets that
-/// are.
+/// The file holds the packets that the command reports, and ends with a whole block. Returns their
+/// number.
 #[track_caller]
 fn assert_written(kind: Kind, ended: &Output, file: &Path) -> Option<u64> {
     let written = written(kind, ended)?;
@@ -181,7 +182,7 @@ fn assert_written(kind: Kind, ended: &Output, file: &Path) -> Option<u64> {
     Some(written)
 }
 
-/// It failed, and the line that it ends with says why.
+/// The command failed, and its last line names one of the causes.
 #[track_caller]
 fn assert_told(kind: Kind, ended: &Output, causes: &[&str]) {
     assert_eq!(ended.status.code(), Some(1), "{kind:?}: {}", ended.stderr);

@@ -1,4 +1,4 @@
-//! Groups of processes with little memory.
+//! Control groups with little memory.
 
 use wirelane_testkit::memory::MemoryGroup;
 use wirelane_testkit::netns::Namespace;
@@ -27,7 +27,7 @@ fn privileged_a_group_has_little_memory() {
     }
 }
 
-/// Rings in the kernel count as memory of the group, too.
+/// Rings in the kernel count for the group, too.
 #[test]
 fn privileged_a_group_has_little_memory_for_rings() {
     if !privileged::require() {
@@ -56,7 +56,7 @@ fn privileged_a_group_has_little_memory_for_rings() {
     }
 }
 
-/// What waits for a reader that takes nothing fits into the group, too: the rest is counted.
+/// Packets that wait for a blocked reader fit into the group, too: further packets are counted.
 #[test]
 fn privileged_a_group_has_little_memory_for_a_reader_that_takes_nothing() {
     if !privileged::require() {

@@ -1,4 +1,4 @@
-//! Readers of pipes: who takes nothing, who comes never, and who goes away.
+//! Readers of pipes that block, never open the pipe, or close it early.
 
 use std::io::Read;
 use std::process::Stdio;
@@ -7,7 +7,7 @@ use rustix::process::Signal;
 
 use super::*;
 
-/// How a command without an end is ended.
+/// The way in which an endless command ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
     Duration,
@@ -15,7 +15,7 @@ enum End {
 }
 
 impl Bed {
-    /// What ends by its duration or is to be ended by a signal; a merge has no duration.
+    /// Commands that end by their duration, or by a signal; a merge has no duration.
     fn ends(&self, kind: Kind, file: &Path) -> Vec<(End, Vec<String>)> {
         let mut ends = vec![(End::Signal, self.endless(kind, file))];
         if kind != Kind::Merge {
@@ -25,7 +25,7 @@ impl Bed {
         ends
     }
 
-    /// The end of what runs by now.
+    /// Ends the running command.
     #[track_caller]
     fn end_by(&self, end: End, child: ChildGuard) -> Output {
         if end == End::Signal {
@@ -36,7 +36,7 @@ impl Bed {
     }
 }
 
-/// Lets go of a pipe that is full, and of what is in it: all of it whole.
+/// Reads a full pipe and closes it: it holds whole blocks with all packets that were written.
 #[track_caller]
 fn assert_read(kind: Kind, ended: &Output, mut reader: File, bed: &Bed) {
     let written = written(kind, ended).unwrap();
@@ -70,7 +70,8 @@ fn a_reader_takes_nothing() {
     }
 }
 
-/// The same on standard output, where no summary can be read: the line says what has come.
+/// The same on standard output, where the summary cannot be read: the error names the number of
+/// packets.
 #[test]
 fn a_reader_of_standard_output_takes_nothing() {
     let bed = Bed::new();
@@ -78,7 +79,7 @@ fn a_reader_of_standard_output_takes_nothing() {
         for (end, args) in bed.ends(kind, Path::new("-")) {
             let args = args.iter().filter(|arg| *arg != "--json");
             let mut child = Command::new("timeout")
-                // Should it hang: no test waits for ever.
+                // If it hangs, kill it.
                 .args(["--signal=KILL", "120", WIRELANE])
                 .args(args)
                 .stdin(Stdio::null())
@@ -94,7 +95,7 @@ fn a_reader_of_standard_output_takes_nothing() {
             }
             let asked = Instant::now();
             if end == End::Signal {
-                // What it gets, its child gets.
+                // timeout(1) forwards the signal to its child.
                 let pid = rustix::process::Pid::from_child(&child);
                 rustix::process::kill_process(pid, Signal::TERM).unwrap();
             }
@@ -124,7 +125,7 @@ fn nobody_comes_to_read() {
             let Some((end, args)) = bed.ends(kind, &fifo).into_iter().nth(position) else {
                 continue;
             };
-            // Of files alone: nothing but the reader is waited for.
+            // A merge of files alone: it waits only for the reader.
             let args = if kind == Kind::Merge { bed.finite(kind, &fifo) } else { args };
             let mut child = ChildGuard::spawn(&mut wirelane(args));
             child.wait_until(PATIENCE, |child| catches(child, Signal::TERM));
@@ -135,7 +136,7 @@ fn nobody_comes_to_read() {
     }
 }
 
-/// Whether it has a handler: before, the signal would end it in any case.
+/// Whether it has a handler: without one, the signal would end it anyway.
 fn catches(child: &ChildGuard, signal: Signal) -> bool {
     let status = std::fs::read_to_string(format!("/proc/{}/status", child.id()));
     let status = status.unwrap_or_default();
@@ -144,7 +145,7 @@ fn catches(child: &ChildGuard, signal: Signal) -> bool {
     caught.is_some_and(|mask| mask & 1 << (signal.as_raw() - 1) != 0)
 }
 
-/// Who reads a little and goes has what it wanted: a clean end.
+/// A reader that reads a little and closes is a clean end.
 #[test]
 fn a_reader_goes_away() {
     let bed = Bed::new();
@@ -160,7 +161,7 @@ fn a_reader_goes_away() {
     }
 }
 
-/// A slow one has everything in the end, however long it takes: nothing was asked to end.
+/// A slow reader gets all packets, however long it takes: the command has no reason to end early.
 #[test]
 fn a_slow_reader_gets_everything() {
     let bed = Bed::new();
@@ -175,7 +176,7 @@ fn a_slow_reader_gets_everything() {
         let child = ChildGuard::spawn(&mut wirelane(args));
         let mut reader = File::open(&fifo).unwrap();
         let (mut bytes, mut part) = (Vec::new(), vec![0; 100_000]);
-        // Longer than anybody who is in a hurry would wait.
+        // Longer than any time limit for blocked readers.
         std::thread::sleep(Duration::from_millis(2500));
         loop {
             let count = reader.read(&mut part).unwrap();

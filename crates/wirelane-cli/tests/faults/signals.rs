@@ -1,13 +1,13 @@
-//! Every signal that a process can have an opinion about.
+//! Every signal that a process can handle.
 
 use rustix::process::Signal;
 
 use super::*;
 
-/// Waits until the command has begun to write what it writes.
+/// Waits until the command has begun to write its output.
 #[track_caller]
 fn start(bed: &Bed, kind: Kind, file: &Path) -> ChildGuard {
-    // Whatever the test itself was told to ignore.
+    // The test itself may have started with ignored signals.
     let mut command = Command::new("env");
     command.args(["--default-signal=HUP,INT,QUIT", WIRELANE]).args(bed.endless(kind, file));
     let mut child = ChildGuard::spawn(&mut command);
@@ -45,7 +45,7 @@ fn signals_end_it_with_everything_in_the_file() {
     }
 }
 
-/// These are survived, by a command that stands still for a while, too.
+/// The command survives these signals, even after a stop.
 #[test]
 fn signals_that_end_nothing() {
     let signals = [
@@ -69,7 +69,7 @@ fn signals_that_end_nothing() {
         for signal in signals {
             child.signal(signal);
         }
-        // It answers the last one, behind all others.
+        // It handles the last signal after all others.
         child.wait_until(PATIENCE, |child| child.stderr().contains("so far: "));
         assert!(child.is_running(), "{kind:?}");
         child.signal(Signal::TERM);

@@ -6,7 +6,7 @@ use wirelane_testkit::veth::VethPair;
 
 use super::*;
 
-/// `wirelane ARGS` where nothing is in these directories, which nobody else sees.
+/// `wirelane ARGS` with these directories empty, in a private mount namespace.
 fn without(directories: &str, args: &[String]) -> Command {
     let script = format!(
         "for directory in {directories}; do mount -t tmpfs none $directory || exit 99; done
@@ -36,7 +36,7 @@ fn privileged_file_systems_are_missing() {
     }
 }
 
-/// An interface of the kernel: it can be captured, or the first cause is what is missing.
+/// An interface of the kernel: the capture works, or the error names the missing file system.
 #[test]
 fn privileged_file_systems_are_missing_beside_an_interface() {
     if !privileged::require() {
@@ -59,8 +59,8 @@ fn privileged_file_systems_are_missing_beside_an_interface() {
                     args.push("--all".into());
                 }
                 let mut command = ns.command("sh");
-                // One namespace of mounts around the other: that of the network has a /sys of its
-                // own.
+                // The mount namespace must be inside: entering the network namespace mounts another
+                // /sys.
                 let inner = without(directories, args);
                 command.args(["-c", "exec \"$@\"", "sh"]).arg(inner.get_program());
                 let ended = bed.run(command.args(inner.get_args()));

@@ -1,4 +1,4 @@
-//! What cannot be done is said in a line.
+//! An impossible request gets an error on one line.
 
 use crate::shared::refused;
 

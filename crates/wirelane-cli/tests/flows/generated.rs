@@ -1,4 +1,4 @@
-//! Conversations with everything that goes wrong on networks.
+//! Conversations with all kinds of errors on networks.
 
 use std::path::Path;
 
@@ -68,7 +68,7 @@ fn write(path: &Path, seed: u64, packets: usize) {
         };
         let len = if flags == TcpFlags::ACK { dice.one_of(&[0, 0, 1, 100, 500]) } else { 0 };
         let payload = vec![0; len];
-        // Some are lost before the capture, some were there before, some come late.
+        // Some segments are lost before the capture, some are retransmitted, some are late.
         let shift = dice.one_of(&[0, 0, 0, 0, 0, 0, 100, 600, -100, -500, -1, -600]);
         let begin = sequence.wrapping_add_signed(shift);
         let window = dice.one_of(&[0, 1_000, 60_000, 60_000]);

@@ -9,7 +9,7 @@ use wirelane_testkit::veth::VethPair;
 use crate::shared::PATIENCE;
 use crate::{oracle, start};
 
-/// Both directions of each conversation come by whatever queues the kernel chooses.
+/// The kernel chooses the queues of both directions.
 #[test]
 fn privileged_flows_of_an_http_server_are_those_of_the_oracle() {
     if !privileged::require() || !["tshark", "curl", "python3"].into_iter().all(tools::require) {
@@ -36,7 +36,7 @@ fn privileged_flows_of_an_http_server_are_those_of_the_oracle() {
         let fetched = client.run("curl", ["-s", "-o", "/dev/null", "-w", "%{size_download}", &url]);
         assert_eq!(fetched, "300000");
     }
-    // What is closed goes out without waiting for the timeout.
+    // A closed flow is exported before its timeout.
     let mut flows = flows;
     let closed = |child: &ChildGuard| child.stdout().matches("\"ended\"").count() >= 20;
     flows.wait_until(PATIENCE, closed);
@@ -48,7 +48,7 @@ fn privileged_flows_of_an_http_server_are_those_of_the_oracle() {
     assert_eq!(capture.wait(PATIENCE).status.code(), Some(0));
     let ours: Vec<_> =
         ended.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    // Each socket has read the clock for itself.
+    // Each socket has its own reading of the clock.
     assert!(oracle::compare_with(&ours, &file, 60, 300, false) >= 20, "{}", ended.stdout);
 }
 

@@ -1,4 +1,4 @@
-//! `wirelane flows`, beside an oracle of what tshark says of each packet.
+//! `wirelane flows`, compared with an oracle that reads tshark's fields of each packet.
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
 
 #[path = "../shared/mod.rs"]
@@ -21,7 +21,7 @@ use wirelane_testkit::process::{ChildGuard, copy_program, run};
 
 use self::shared::{PATIENCE, WIRELANE};
 
-/// Starts `wirelane ARGS` in a namespace, and waits until it prints `ready` among its errors.
+/// Starts `wirelane ARGS` in a namespace, and waits until it prints `ready` on standard error.
 #[track_caller]
 fn start(ns: &Namespace, args: &[&str], ready: &str) -> ChildGuard {
     let mut child = ChildGuard::spawn(ns.command(WIRELANE).args(args));

@@ -1,4 +1,4 @@
-//! Ours and the oracle's flows of a capture.
+//! Wirelane's and the oracle's flows of a capture.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -18,8 +18,7 @@ pub(crate) fn compare(file: &Path, idle_s: u64, active_s: u64) -> usize {
     compare_with(&ours, file, idle_s, active_s, true)
 }
 
-/// As [`compare`], of flows that are there; with their times, if those are of the same clock
-/// reading.
+/// As [`compare`], for given flows. Compares times only if both use the same clock readings.
 #[track_caller]
 pub(crate) fn compare_with(
     ours: &[Value],
@@ -44,7 +43,7 @@ pub(crate) fn compare_with(
     };
     assert_eq!(packets(ours) + not_in_flows(file), packets(&theirs), "{}", file.display());
     let (mut ours, mut theirs) = (told(ours), told(&theirs));
-    // What tshark does not say, we may.
+    // Ignore fields that only Wirelane has.
     for (ours, theirs) in ours.iter_mut().zip(&mut theirs) {
         let is_time = |name: &str| ["_start", "_end", "_rtt"].iter().any(|end| name.ends_with(end));
         theirs.retain(|name, _| times || !is_time(name));
@@ -66,7 +65,7 @@ pub(crate) fn flows(file: &Path, options: &[&str]) -> Vec<Value> {
     ended.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// How many packets of a capture are in no flow, after checking that every packet is somewhere.
+/// How many packets of a capture are in no flow, after checking that every packet is counted.
 #[track_caller]
 pub(crate) fn not_in_flows(file: &Path) -> u64 {
     let ended = output(wirelane(["flows", "-q", "--json", "-r"]).arg(file));
@@ -79,13 +78,13 @@ pub(crate) fn not_in_flows(file: &Path) -> u64 {
     outside
 }
 
-/// The flows of the usual protocols, in an order that both have.
+/// The flows of the usual protocols, in an order that both tools have.
 fn told(flows: &[Value]) -> Vec<BTreeMap<String, Value>> {
     let usual = |flow: &&Value| matches!(flow["protocol"].as_u64(), Some(1 | 6 | 17 | 58));
     let fields = |flow: &Value| {
         let fields = flow.as_object().unwrap().iter();
         let fields = fields.map(|(name, value)| match (name.as_str(), value.as_str()) {
-            // When a silent flow is looked at decides which of these it is.
+            // The reason depends on the moment when a silent flow is checked.
             ("end_reason", Some("idle" | "active" | "forced")) => (name.clone(), "silent".into()),
             _ => (name.clone(), value.clone()),
         });

@@ -42,7 +42,7 @@ fn a_file_a_store_and_a_port_have_the_same_flows() {
     let of_store: Vec<Value> =
         of_store.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(sorted(&of_file), sorted(&of_store));
-    // A filter, and a file to write to.
+    // With a filter, into a file.
     let filtered =
         wirelane(["flows", "-q", "--json"]).arg(&store).args(["udp", "-w"]).arg(&csv).output();
     assert!(filtered.unwrap().status.success());
@@ -50,7 +50,7 @@ fn a_file_a_store_and_a_port_have_the_same_flows() {
     assert_eq!(rows.lines().count(), of_file.len() + 1);
 }
 
-/// As in a capture of `any`: one interface is there from the start, one comes later.
+/// As in a capture of `any`: one interface is described at the start, one later.
 #[test]
 fn interfaces_of_a_file_tell_flows_apart() {
     let directory = tempdir().unwrap();
@@ -130,7 +130,7 @@ for n in range(20):
         s.recv(2000)
 ";
 
-/// Requests and answers, and packets of one direction on all queues; then no more packets.
+/// Requests and answers, and packets of one direction on all queues; then silence.
 #[test]
 fn privileged_live_flows_are_those_of_the_capture_and_come_on_time() {
     if !privileged::require() || !["python3", "ping"].into_iter().all(tools::require) {
@@ -163,7 +163,7 @@ fn privileged_live_flows_are_those_of_the_capture_and_come_on_time() {
         assert!(quiet.elapsed() < Duration::from_secs(40), "{}", live.stdout());
         std::thread::sleep(Duration::from_millis(50));
     }
-    // Before, twice the timeout passed; the rest of the limit is for a busy machine.
+    // Twice the timeout would be too late; the rest of the limit is for a busy machine.
     assert!(quiet.elapsed() < Duration::from_secs(12), "{:?}", quiet.elapsed());
     let told = [live, single].map(|flows| {
         flows.interrupt();
@@ -183,7 +183,7 @@ fn privileged_live_flows_are_those_of_the_capture_and_come_on_time() {
             assert_ne!(flow["source"], address.as_str(), "{flow}");
         }
         assert_eq!(flows.len(), 41);
-        // The last ones end with the file.
+        // The last flows end with the file.
         let ends = |all: &[String]| {
             all.iter().map(|flow| flow.replace("\"forced\"", "\"idle\"")).collect::<Vec<_>>()
         };

@@ -65,7 +65,7 @@ fn privileged_queues_and_privileges() {
     assert_refused(&ended, 1, &["CAP_NET_RAW"]);
 }
 
-/// What would be sent on changed is not sent on, and whoever only looks is told.
+/// A port that would change packets is refused for forwarding. A capture only gets a note.
 #[test]
 fn privileged_a_port_that_loses_tags_is_not_forwarded_from() {
     if !privileged::require() {
@@ -87,7 +87,7 @@ fn privileged_a_port_that_loses_tags_is_not_forwarded_from() {
     assert_eq!(ended.status.code(), Some(0), "{}", ended.stderr);
 }
 
-/// A file is created as the user that the command has become.
+/// A file is created as the user that the command has switched to.
 #[test]
 fn privileged_files_are_not_created_as_root() {
     use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
@@ -107,7 +107,7 @@ fn privileged_files_are_not_created_as_root() {
     assert_eq!(packets(&path).len(), 10);
 }
 
-/// As `send` does: packets of a file would be extra traffic.
+/// As in `send`: packets of a file would be extra traffic.
 #[test]
 fn privileged_the_own_ssh_connection_is_not_flooded() {
     if !privileged::require() {

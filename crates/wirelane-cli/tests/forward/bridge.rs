@@ -1,4 +1,4 @@
-//! Two namespaces that know each other only through Wirelane between their veth pairs.
+//! Two namespaces that are connected only through Wirelane between their veth pairs.
 //!
 //! ```text
 //!   left: a ══ veth ══ b ─ wirelane forward ─ c ══ veth ══ d :right
@@ -15,7 +15,7 @@ use wirelane_testkit::{kernel, privileged, tools};
 
 use super::*;
 
-/// Both sides, and what is between them.
+/// Both sides and the middle.
 pub(super) struct Bridge {
     pub(super) left: Namespace,
     pub(super) middle: Namespace,
@@ -27,7 +27,7 @@ pub(super) struct Bridge {
 pub(super) const LEFT: &str = "10.99.0.1";
 pub(super) const RIGHT: &str = "10.99.0.2";
 const PORT: u16 = 4000;
-/// Who is silent for so long is not going to answer.
+/// After this silence, no answer is expected.
 const SILENCE: Duration = Duration::from_secs(1);
 
 impl Bridge {
@@ -42,7 +42,7 @@ impl Bridge {
             ns.run("ip", ["address", "flush", "dev", &end.interface]);
             ns.run("ip", ["address", "add", &format!("{address}/24"), "dev", &end.interface]);
         }
-        // The middle has no part in the talk.
+        // The middle host does not take part.
         for end in bridge.inner() {
             bridge.middle.run("ip", ["address", "flush", "dev", &end.interface]);
         }
@@ -65,8 +65,7 @@ impl Bridge {
     /// Sends `count` datagrams of `size` bytes to the right, which sends them back; how many of
     /// them come back before there was silence for so long.
     fn exchange(&self, count: usize, size: usize, silence: Duration) -> usize {
-        // Any port: a process that another test is just starting may still hold the one used
-        // before.
+        // Any free port: a child of another test may still hold the previous one.
         let echo = self.right.inside(|| UdpSocket::bind((RIGHT, 0)).unwrap());
         let there = echo.local_addr().unwrap();
         let here = self.left.inside(|| UdpSocket::bind((LEFT, 0)).unwrap());
@@ -99,8 +98,8 @@ impl Bridge {
         })
     }
 
-    /// Waits until nothing has been on the way for a while: what arrives in the moment of the end
-    /// is counted by the device and not received.
+    /// Waits until no packet is in flight: the device would count packets at the very end that the
+    /// forwarder does not receive.
     #[track_caller]
     fn wait_until_silent(&self) {
         let counted = || {
@@ -125,7 +124,7 @@ impl Bridge {
         })
     }
 
-    /// Every packet that the inner ends have received was sent by the other one, or counted.
+    /// Every packet that an inner end received was sent by the other one, or counted.
     #[track_caller]
     fn assert_balanced(&self, summary: &Value) {
         for (port, other) in [(0, 1), (1, 0)] {
@@ -139,7 +138,7 @@ impl Bridge {
     }
 }
 
-/// ARP, so broadcast, is what comes first.
+/// ARP, which is broadcast, is sent first.
 #[test]
 fn privileged_datagrams_through_the_middle() {
     if !privileged::require() || !tools::require("ethtool") {
@@ -180,8 +179,7 @@ fn transfer(options: &[&str]) {
     let running = bridge.forward(options);
     let mut server = bridge.right.spawn("iperf3", ["-s", "-1", "--forceflush"]);
     server.wait_until(PATIENCE, |server| server.stdout().contains("listening"));
-    // Counted as given to the sockets: what their buffers hold at the end, at most 4 MB each, is
-    // not sent any more.
+    // Counted as written to the sockets: up to 4 MB per socket may remain in buffers at the end.
     bridge.left.run("iperf3", ["-c", RIGHT, "-n", "60M", "-P", "4"]);
     assert!(server.wait(PATIENCE).status.success());
     bridge.wait_until_silent();
@@ -204,7 +202,7 @@ fn privileged_tcp_through_disciplines() {
     transfer(&["--qdisc", "bulk,bql=on"]);
 }
 
-/// Packets that are too long for the other side are counted, and the user told.
+/// Packets that are too long for the other side are counted, and a note explains it.
 #[test]
 fn privileged_packets_over_the_mtu_are_counted_and_explained() {
     if !privileged::require() || !tools::require("ethtool") {
@@ -222,7 +220,7 @@ fn privileged_packets_over_the_mtu_are_counted_and_explained() {
     assert!(text.contains("gro off") && text.contains(&bridge.far.a.interface), "{text}");
 }
 
-/// A station whose packets all come back to it.
+/// A station whose packets all return to it.
 #[test]
 fn privileged_one_interface_sends_back() {
     if !privileged::require() {
@@ -232,7 +230,7 @@ fn privileged_one_interface_sends_back() {
     let port = &bridge.ports()[0];
     let running = Running::start(&bridge.middle, &[port]);
     let before = bridge.near.a.statistic("rx_packets");
-    // To the address that the pair knows, whoever answers.
+    // To an address with a fixed neighbour entry, so that no host needs to answer.
     let neighbour = ["neigh", "replace", RIGHT, "lladdr", "02:00:00:00:00:99", "nud", "permanent"];
     let device = ["dev", &bridge.near.a.interface];
     bridge.left.run("ip", [&neighbour[..], &device].concat());
@@ -247,7 +245,7 @@ fn privileged_one_interface_sends_back() {
     assert_eq!(bridge.near.a.statistic("rx_packets") - before, 10);
 }
 
-/// A bare name takes nothing from the host unless all packets are to be taken.
+/// A bare name takes no packets from the host without --all.
 #[test]
 fn privileged_bare_names_are_copies_unless_all_is_asked_for() {
     if !privileged::require() {
@@ -274,8 +272,7 @@ fn privileged_bare_names_are_copies_unless_all_is_asked_for() {
     }
 }
 
-/// The addresses that others ask for are on their way to others. What is to stay with this host
-/// stays.
+/// ARP requests pass to the other side. With --keep-management they stay with this host.
 #[test]
 fn privileged_management_passes_between_two_interfaces_unless_it_is_kept() {
     if !privileged::require() || !tools::require("ethtool") || !kernel::require_tags() {

@@ -1,4 +1,4 @@
-//! Stacks that leave checksums to their devices, as they do on veth: what is forwarded has them.
+//! Stacks that leave checksums to their devices, as on veth: forwarded packets have checksums.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -14,7 +14,7 @@ const BYTES: usize = 512 << 10;
 const LEFT6: &str = "fd99::1";
 const RIGHT6: &str = "fd99::2";
 
-/// Both stacks with their offloads as they are by default, or without segmentation.
+/// Both stacks with their default offloads, or without segmentation.
 fn bridge(segmentation: bool) -> Bridge {
     let bridge = Bridge::new(1);
     for (ns, end, address) in
@@ -68,8 +68,8 @@ fn transfer(bridge: &Bridge, to: &str) {
     echo.join().unwrap();
 }
 
-/// Talks through `wirelane forward` between ports of `backends`, with `?` and options or without;
-/// no packet that arrives at either side is wrong.
+/// Talks through `wirelane forward` between ports of `backends`, with `?` and options or without.
+/// No packet that arrives at either side is wrong.
 #[track_caller]
 fn check(backends: [&str; 2], segmentation: bool, options: &[&str]) {
     const TOOLS: [&str; 3] = ["tcpdump", "tshark", "ethtool"];
@@ -95,7 +95,7 @@ fn check(backends: [&str; 2], segmentation: bool, options: &[&str]) {
     let record = |ns: &Namespace, interface: &str| {
         let file = directory.path().join(interface).display().to_string();
         let mut command = ns.command("tcpdump");
-        // Only what arrives: what is sent from here is not finished yet.
+        // Only received packets: packets sent here have no checksum yet.
         command.args(["-Q", "in", "-i", interface, "-s", "0", "-B", "32768", "-U"]);
         command.args(["--immediate-mode", "-Z", "root", "-w", &file]);
         let mut child = ChildGuard::spawn(&mut command);
@@ -120,7 +120,7 @@ fn check(backends: [&str; 2], segmentation: bool, options: &[&str]) {
         assert_eq!(of_port(&summary, "tx", port, "errors"), 0, "{summary}");
     }
     for (mut recording, end) in recordings.into_iter().zip([&bridge.near.a, &bridge.far.b]) {
-        // What it has not looked at when it is interrupted it leaves.
+        // tcpdump drops packets that it has not read when it is interrupted.
         let file = directory.path().join(&end.interface);
         recording.wait_until(PATIENCE, |_| readable(&file).0.len() > BYTES / 1448);
         thread::sleep(Duration::from_millis(300));
@@ -155,13 +155,13 @@ fn privileged_checksums_left_undone_are_completed_for_xdp() {
     check(["packet", "xdp"], false, &["--all"]);
 }
 
-/// Nothing tells an AF_XDP socket; the packets do.
+/// The kernel gives AF_XDP sockets no checksum metadata: the packets themselves show it.
 #[test]
 fn privileged_checksums_left_undone_are_found_by_xdp() {
     check(["xdp", "xdp"], false, &["--all"]);
 }
 
-/// As veth is by default: frames of 64 KB without checksums. The veth would take them as they are.
+/// veth's default: frames of 64 KB without checksums. The sink's veth would accept them unchanged.
 #[test]
 fn privileged_long_frames_without_checksums_are_cut() {
     check(["packet?vnet=off", "packet?vnet=off"], true, &["--gso"]);

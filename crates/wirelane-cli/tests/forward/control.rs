@@ -1,4 +1,4 @@
-//! What can be asked of and changed at a running `wirelane forward`.
+//! Requests to a running `wirelane forward`, and changes of its settings.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -8,7 +8,7 @@ use wirelane_testkit::privileged;
 use super::wire::{LEFT, RIGHT, Wire, content, of_class, summary_of};
 use super::*;
 
-/// Starts it without a namespace, and waits until it answers.
+/// Starts the command outside a namespace, and waits until it answers.
 #[track_caller]
 fn start(args: &[&str]) -> ChildGuard {
     let mut child = ChildGuard::spawn(wirelane(["forward", "-q", "--json"]).args(args));
@@ -17,7 +17,7 @@ fn start(args: &[&str]) -> ChildGuard {
     child
 }
 
-/// What `wirelane COMMAND PID ARGS` prints.
+/// The output of `wirelane COMMAND PID ARGS`.
 #[track_caller]
 fn ask(child: &ChildGuard, command: &str, args: &[&str]) -> String {
     let asked = output(wirelane([command, &child.id().to_string()]).args(args));
@@ -68,7 +68,7 @@ fn masks_and_filters_of_both_ports() {
         ask(&child, "mask", &["--port", "1", "--rx-queues", "-0"]),
         "rx 1 tx none other on\n"
     );
-    // The other port does not notice.
+    // The other port is not affected.
     assert_eq!(ask(&child, "mask", &["--port", "0"]), "rx all tx none other on\n");
     wait_for_growth(&child, "queues", 1, "packets", 100);
     wait_for_growth(&child, "queues", 0, "packets", 100);
@@ -97,7 +97,7 @@ fn masks_and_filters_of_both_ports() {
     wait_for_growth(&child, "queues", 0, "packets", 100);
     assert!(of_port(&stats(&child), "queues", 0, "packets") > none);
 
-    // What nobody receives cannot be selected.
+    // Packets that the host sends are not received and cannot be selected.
     for args in [&["--tx-queues", "0"][..], &["--disable"]] {
         let args = [&["--port", "0"], args].concat();
         refused(
@@ -110,7 +110,7 @@ fn masks_and_filters_of_both_ports() {
     }
     refused(&child, "mask", &["--port", "0", "--rx-queues", "2"], 2, &["queue 2"]);
 
-    // A wrong filter changes nothing, the masks that came with it included.
+    // A wrong filter changes nothing, the masks of the same request included.
     let wrong = ["--port", "1", "--other", "off", "-f", "udp and"];
     refused(&child, "mask", &wrong, 2, &["filter"]);
     assert_eq!(ask(&child, "mask", &["--port", "1"]), "rx 1 tx none other on\n");
@@ -143,7 +143,7 @@ fn a_port_that_only_sends_has_no_masks() {
         );
     }
     assert_eq!(stats(&child)["ports"][1]["selected"], Value::Null);
-    // Without --gso nothing can be switched, and the error says how it could.
+    // Without --gso no switch can be changed, and the error names the option.
     for args in [&[][..], &["--gso", "tcp"]] {
         let args = [&["--port", "1"], args].concat();
         refused(
@@ -198,7 +198,7 @@ fn switches_are_read_and_changed() {
     forwarded(&summary(&child.wait(PATIENCE)));
 }
 
-/// Many ask and change at once while packets pass: nothing is lost, and what is read at the end is
+/// Many clients read and change settings under load: no packet is lost, and the last reading equals
 /// the summary.
 #[test]
 fn many_clients_at_once_under_load() {
@@ -221,7 +221,7 @@ fn many_clients_at_once_under_load() {
                 })
             })
             .collect();
-        // Each queue is cleared and set by one of them: no change of another one is undone.
+        // One client per queue clears and sets it: no client reverts another's change.
         let changers: Vec<_> = (0..4)
             .map(|queue| {
                 let child = &child;
@@ -250,8 +250,8 @@ fn many_clients_at_once_under_load() {
     forwarded(&summary(&child.wait(PATIENCE)));
 }
 
-/// Switches and masks are turned while the kernel's stack sends long frames: every byte comes as it
-/// is, and the statistics say what was cut.
+/// Offloads and masks change while the kernel's stack sends long frames: every byte arrives
+/// unchanged, and the statistics count the segmented frames.
 #[test]
 fn privileged_switches_under_traffic() {
     if !privileged::require() {
@@ -284,7 +284,7 @@ fn privileged_switches_under_traffic() {
         turner.join().unwrap()
     });
     assert!(turned > 0);
-    // Something that is not to be cut for certain, something to cut, and something to merge.
+    // Traffic that must not be segmented, traffic to segment, and traffic to merge.
     for (gso, gro) in [("off", "off"), ("on", "on")] {
         let change = ["--port", "1", "--gso", gso, "--gro", gro, "--gso-max", "65535"];
         ask(&child, "offload", &change);
@@ -315,7 +315,7 @@ fn privileged_switches_under_traffic() {
     }
 }
 
-/// Masks of a real port reach a running forwarding.
+/// Masks of a real port take effect while forwarding.
 #[test]
 fn privileged_a_filter_keeps_a_transfer_out() {
     if !privileged::require() {

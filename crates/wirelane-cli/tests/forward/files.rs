@@ -25,7 +25,7 @@ fn a_file_is_sent_and_written_as_it_is() {
     assert_eq!(summary["totals"]["sent"], 5000);
 }
 
-/// What was cut is no longer the packet that it was: an interface must not send it.
+/// A truncated packet must not be sent through an interface.
 #[test]
 fn packets_that_were_cut_are_not_sent() {
     let directory = tempdir().unwrap();
@@ -38,7 +38,7 @@ fn packets_that_were_cut_are_not_sent() {
     let summary = forward(&[&source, "sim:1"]);
     assert_eq!(number(&summary["totals"]["sent"]), whole as u64);
     assert_eq!(of_port(&summary, "queues", 0, "filtered"), 1000 - whole as u64);
-    // A file keeps the length that it had.
+    // In a file, a packet keeps its original length.
     let copy = format!("file:{}", directory.path().join("copy.pcapng").display());
     assert_eq!(forward(&[&source, &copy])["totals"]["sent"], 1000);
 }
@@ -54,7 +54,7 @@ fn privileged_a_file_passes_a_wire() {
     let directory = tempdir().unwrap();
     let [sent, received] =
         ["sent.pcapng", "received.pcapng"].map(|name| directory.path().join(name));
-    // Fewer than the far end's backlog holds (`net.core.netdev_max_backlog`), should it be late.
+    // Fewer than the far end's backlog holds (`net.core.netdev_max_backlog`), in case it is slow.
     let spec = "sim:1?count=900&rate=20000&size=imix&vlan=7";
     forward(&[spec, &format!("file:{}", sent.display())]);
     let capture = ["capture", "-q", "--json", &format!("packet:{}", pair.b.interface), "-w"]

@@ -1,5 +1,4 @@
-//! Packets from the wire are merged on the way in, and the kernel's stack behind a TAP device gets
-//! long frames.
+//! Received packets are merged, and the kernel's stack behind a TAP device gets long frames.
 
 use std::collections::BTreeSet;
 use std::net::UdpSocket;
@@ -12,7 +11,7 @@ use super::*;
 
 const BYTES: usize = 4 << 20;
 
-/// Every packet that was received is accounted for.
+/// Every received packet is accounted for.
 #[track_caller]
 fn assert_merged(summary: &Value) {
     for row in summary["gro"].as_array().unwrap() {
@@ -54,7 +53,7 @@ fn privileged_tcp_is_merged_and_comes_whole() {
             Wire::transfer(&wire.right, &wire.left, address, &content);
             let packets = count("rx_packets") - before.0;
             let bytes = count("rx_bytes") - before.1;
-            // The stack got them merged: on average longer than any packet on the wire.
+            // The stack got merged packets: on average longer than any packet on the wire.
             assert!(bytes >= BYTES as u64, "{backend}: {class}: {bytes}");
             assert!(bytes / packets > 2 * 1514, "{backend}: {class}: {packets} of {bytes} bytes");
         }
@@ -99,7 +98,7 @@ fn privileged_datagrams_are_merged_and_come_one_by_one() {
         let frames = wire.tap_statistic("rx_packets") - before;
         assert!(frames < 40 * BURST as u64 / 2, "{class}: {frames} frames");
     }
-    // Switched off.
+    // GRO is switched off for TCP.
     Wire::transfer(&wire.right, &wire.left, LEFT[0], &content);
     let summary = summary_of(child);
     assert_merged(&summary);
@@ -118,7 +117,8 @@ fn privileged_both_ways_at_once() {
     for (options, tap, wire_port) in [
         (&["--gso", "--gro"][..], "tap:wl-tap@0-1", "packet"),
         (&["--gso", "--gro", "--qdisc", "lockless", "--tx-choice", "flow"], "tap:wl-tap", "xdp"),
-        // Each port for itself: what comes from the wire is merged, what goes there is cut.
+        // Each port has its own options: packets from the wire are merged, frames to the wire are
+        // segmented.
         (&[], "tap:wl-tap?gso_max=20000", "packet:IF?gso=tcp&gro=tcp&gso_max=30000"),
     ] {
         if is_refused_for_tags(wire_port) {
@@ -156,7 +156,7 @@ fn privileged_both_ways_at_once() {
     }
 }
 
-/// What is merged is cut again for a sink that takes no long frames, into the same packets.
+/// For a sink without long frames, merged frames are segmented again into the same packets.
 #[test]
 fn merged_and_cut_again() {
     let directory = tempfile::tempdir().unwrap();
@@ -176,7 +176,7 @@ fn merged_and_cut_again() {
         summary["ports"][0]["notes"][0].as_str().unwrap().contains("segmented again"),
         "{summary}"
     );
-    // Each has the time of the first one that it was merged with.
+    // Each packet has the time of the first one in its merged frame.
     let times: BTreeSet<_> = merged.iter().map(|packet| packet.timestamp).collect();
     let count = |summary: &Value, key: &str| number(&summary["totals"][key]);
     assert_eq!(count(&summary, "received"), 3000, "{summary}");
@@ -188,7 +188,7 @@ fn merged_and_cut_again() {
         packets
     };
     assert!(sorted(plain) == sorted(merged), "not the same packets");
-    // Exactly so many packets are received, however many frames they become.
+    // Exactly this many packets are received, however many frames they become.
     let (summary, merged) = write("some.pcapng", &["--gro", "-c", "1001"]);
     assert_merged(&summary);
     assert_eq!(count(&summary, "received"), 1001, "{summary}");

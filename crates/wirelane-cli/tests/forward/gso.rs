@@ -15,12 +15,12 @@ use super::*;
 
 const BYTES: usize = 4 << 20;
 
-/// What was cut of one class, over all queues.
+/// Counters of segmented frames of one class, over all queues.
 fn cut(summary: &Value, class: &str, key: &str) -> u64 {
     of_class(summary, "gso", class, key)
 }
 
-/// What was not cut for a reason, over all queues.
+/// Frames that were not segmented for a reason, over all queues.
 fn bypassed(summary: &Value, reason: &str) -> u64 {
     let queues = summary["gso"].as_array().unwrap().iter();
     let rows = queues.flat_map(|queue| queue["bypassed"].as_array().unwrap());
@@ -53,7 +53,7 @@ fn privileged_tcp_is_cut_and_comes_whole() {
     }
 }
 
-/// The stack makes no longer frames than the port is said to take.
+/// The stack's frames are no longer than the port's limit.
 #[test]
 fn privileged_frames_of_the_stack_are_as_long_as_wanted() {
     if !privileged::require() {
@@ -71,7 +71,7 @@ fn privileged_frames_of_the_stack_are_as_long_as_wanted() {
     for class in ["tcp4", "tcp6"] {
         let frames = cut(&summary, class, "super_frames");
         let segments = cut(&summary, class, "segments");
-        // So many fit, whatever their headers take.
+        // This many fit, whatever their headers are.
         assert!(
             segments > frames && segments <= frames * MOST.div_ceil(1400),
             "{class}: {segments} of {frames}"
@@ -97,12 +97,12 @@ fn privileged_frames_handed_on_are_cut_by_the_kernel_and_come_whole() {
     let summary = summary_of(child);
     assert!(bypassed(&summary, "sink_segments") > 0, "{summary}");
     assert_eq!(of_port(&summary, "tx", 1, "errors"), 0, "{summary}");
-    // The wire has packets of its own size: no fewer than the content takes.
+    // The packets on the wire are short: at least as many as the content needs.
     assert!(bytes >= 2 * BYTES as u64 && packets >= bytes / 1514, "{packets} of {bytes} bytes");
     assert!(of_port(&summary, "tx", 1, "packets") < packets, "{packets}: {summary}");
 }
 
-/// What a device cuts itself is left to it unless the user wants otherwise, and the output says so.
+/// A device's own segmentation is used unless the user chooses otherwise, and the output says so.
 #[test]
 fn privileged_frames_are_left_to_a_device_that_cuts() {
     if !privileged::require() {
@@ -139,7 +139,7 @@ fn privileged_long_datagrams_become_fragments() {
         return;
     }
     let wire = Wire::new();
-    // Linux sends datagrams with "don't fragment" otherwise.
+    // Otherwise Linux sends datagrams with "don't fragment".
     wire.left.inside(|| std::fs::write("/proc/sys/net/ipv4/ip_no_pmtu_disc", "1").unwrap());
     let child = wire.forward(&["--gso"], "tap:wl-tap?mtu=9500", "packet");
     let echo = wire.right.inside(|| UdpSocket::bind("10.98.0.2:4001").unwrap());

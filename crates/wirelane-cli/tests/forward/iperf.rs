@@ -1,14 +1,14 @@
-//! iperf3 in both directions between two stacks, while `wirelane offload` turns every switch of a
-//! running `wirelane forward --gso --gro` at random, and files pass beside it.
+//! iperf3 in both directions between two stacks, while `wirelane offload` changes every offload of
+//! a running `wirelane forward --gso --gro` at random, and files pass on the same link.
 //!
 //! In the usual tests it takes seconds.
 //! `WIRELANE_SOAK_MINUTES=10 cargo test --release -p wirelane-cli --test forward -- --ignored --nocapture soak_`
 //! takes as long as it says; `WIRELANE_SOAK_SEED` repeats the switching.
 //!
-//! `iperf3 --file` is no way to send a file: over the loopback interface, too, what iperf3 3.12
-//! writes lacks the end and differs from what it read ("contents of the received file may not
-//! match", iperf3(1)). So files have sockets of their own, and of what iperf3 sends itself the
-//! receiving kernels check every packet.
+//! `iperf3 --file` cannot verify a file: even over the loopback interface, iperf3 3.12 writes a
+//! file that lacks its end and differs from the source ("contents of the received file may not
+//! match", iperf3(1)). So files have separate sockets, and the receiving kernels check every packet
+//! that iperf3 sends.
 #![allow(clippy::print_stdout, reason = "figures for whoever runs it")]
 
 use std::env;
@@ -22,10 +22,10 @@ use wirelane_testkit::{privileged, tools};
 use super::wire::{LEFT, RIGHT, Wire, content, counter, of_class, summary_of};
 use super::*;
 
-/// Seconds without a byte in one direction that are a stall. TCP that lost packets may be silent
-/// for some.
+/// Seconds without a byte in one direction that count as a stall. TCP may be silent for some
+/// seconds after losses.
 const STALL: usize = 10;
-/// What iperf3 may need beyond the time that it is given.
+/// The time that iperf3 may need beyond the test's length.
 const SLACK: Duration = Duration::from_secs(60);
 
 /// A server in `right` that serves one client.
@@ -58,7 +58,7 @@ fn report(wire: &Wire, address: &str, args: &[&str]) -> Value {
     report
 }
 
-/// Bytes that came each way according to a client, without a stall.
+/// Bytes that arrived each way according to a client, without a stall.
 #[track_caller]
 fn bytes_each_way(client: ChildGuard, time: Duration) -> [u64; 2] {
     let ended = client.wait(time + SLACK);
@@ -80,7 +80,7 @@ fn tcp_counter(ns: &Namespace, name: &str) -> u64 {
     counter(ns, "Tcp", name)
 }
 
-/// Arguments of `wirelane offload` that turn a switch.
+/// Arguments of `wirelane offload` that change a random setting.
 fn turn(dice: &mut Random) -> [String; 4] {
     let port = dice.below(2).to_string();
     let (switch, value) = match dice.below(5) {
@@ -91,7 +91,7 @@ fn turn(dice: &mut Random) -> [String; 4] {
     ["--port".into(), port, switch.into(), value]
 }
 
-/// Bears down on a forwarder to `wire_spec` for so long.
+/// Puts load on a forwarder to `wire_spec` for this time.
 fn disturb(wire_spec: &str, time: Duration) {
     let named = env::var("WIRELANE_SOAK_SEED").ok().and_then(|seed| seed.parse().ok());
     let seed = named.unwrap_or_else(|| u64::from(std::process::id()) << 20 | 1);
@@ -130,7 +130,7 @@ fn disturb(wire_spec: &str, time: Duration) {
             }
         });
         let measured = clients.into_iter().map(|client| {
-            // The other threads have to end whatever becomes of this.
+            // The other threads must end in any case.
             std::panic::catch_unwind(|| bytes_each_way(client, time))
         });
         let measured: Vec<_> = measured.collect();
@@ -143,12 +143,13 @@ fn disturb(wire_spec: &str, time: Duration) {
     for server in servers {
         assert_eq!(server.wait(SLACK).status.code(), Some(0));
     }
-    // `InErrs` has more: handshakes that were repeated on a busy machine (`tcp_validate_incoming`).
+    // `InErrs` also counts repeated handshakes on a busy machine (`tcp_validate_incoming`).
     let wrong = [&wire.left, &wire.right].map(|ns| tcp_counter(ns, "InCsumErrors"));
     assert_eq!(wrong, [0, 0], "packets came whose checksum is wrong");
     let retransmitted = [&wire.left, &wire.right].map(|ns| tcp_counter(ns, "RetransSegs"));
-    // While nothing is cut behind it the device gets short packets, of which TCP sends as many as
-    // its queue takes, and learns from what is dropped there: nearly all that is sent again.
+    // While the forwarder does not segment, the device gets short packets. TCP sends as many as the
+    // device's queue holds, and learns from drops there: nearly all retransmissions have this
+    // cause.
     let dropped = wire.tap_statistic("tx_dropped");
     let summary = summary_of(forward);
     for port in [0, 1] {
@@ -169,8 +170,8 @@ fn disturb(wire_spec: &str, time: Duration) {
     );
 }
 
-/// A given number of bytes each way over IPv6: cut on the way out, merged on the way in, and none
-/// missing.
+/// A given number of bytes each way over IPv6: segmented when sent, merged when received, without a
+/// loss.
 #[test]
 fn privileged_iperf3_over_ipv6_is_cut_and_merged() {
     if !privileged::require() || !tools::require("iperf3") {
@@ -185,7 +186,7 @@ fn privileged_iperf3_over_ipv6_is_cut_and_merged() {
         let forward = wire.forward(&["--gso", "--gro"], "tap:wl-tap", backend);
         for reverse in [&[][..], &["--reverse"]] {
             let report = report(&wire, RIGHT[1], &[&["-n", &BYTES.to_string()], reverse].concat());
-            // The end may be in flight when iperf3 asks, at most what socket buffers hold.
+            // The last bytes may be in flight when iperf3 reports, at most the socket buffers.
             let sent = number(&report["end"]["sum_sent"]["bytes"]);
             assert!(sent >= BYTES, "{backend} {reverse:?}: {sent}");
             assert!(number(&report["end"]["sum_received"]["bytes"]) > BYTES / 2, "{report}");
@@ -217,14 +218,14 @@ fn privileged_iperf3_datagrams_are_cut_to_fragments() {
             continue;
         }
         let wire = Wire::new();
-        // Linux sends datagrams with "don't fragment" otherwise.
+        // Otherwise Linux sends datagrams with "don't fragment".
         wire.left.inside(|| std::fs::write("/proc/sys/net/ipv4/ip_no_pmtu_disc", "1").unwrap());
         let forward = wire.forward(&["--gso"], "tap:wl-tap?mtu=9500", backend);
         let (bytes, length) = ((DATAGRAMS * LENGTH).to_string(), LENGTH.to_string());
         let args = ["-u", "-b", "50M", "-l", &length, "-n", &bytes];
         let report = report(&wire, RIGHT[0], &args);
-        // What iperf3 says of losses is not of ours: a receiver that gets no CPU for long loses
-        // some, and the last ones are not counted.
+        // Losses that iperf3 reports may have other causes: a receiver without CPU time loses some,
+        // and the last ones are not counted.
         let sent = number(&report["end"]["sum"]["packets"]);
         assert!(sent >= DATAGRAMS, "{backend}: {}", report["end"]);
         let of_right = |protocol, name| counter(&wire.right, protocol, name);

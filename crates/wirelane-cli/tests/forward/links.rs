@@ -1,4 +1,4 @@
-//! What becomes of packets whose way out goes down or is removed, and what is said of them.
+//! Packets whose output link goes down or is removed, and the messages about them.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -47,7 +47,7 @@ impl Bed {
         });
     }
 
-    /// Waits until so many more packets have come through.
+    /// Waits until `more` packets have arrived.
     #[track_caller]
     fn wait_for(&self, more: u64) {
         let count = || self.pair.b.statistic("rx_packets");
@@ -59,7 +59,7 @@ impl Bed {
     }
 }
 
-/// Taken is sent or an error, and every error has a reason.
+/// Every accepted packet is sent or an error, and every error has a reason.
 #[track_caller]
 fn assert_told(summary: &Value) {
     assert_balanced(summary);
@@ -91,7 +91,7 @@ fn privileged_forwarding_goes_on_when_the_link_of_its_sink_comes_back() {
     assert!(!ended.stderr.contains("could not be sent through"), "{}", ended.stderr);
 }
 
-/// A source that waits loses nothing to a link that is down.
+/// A source that waits loses no packet to a link that is down.
 #[test]
 fn privileged_a_source_that_waits_loses_nothing_to_a_flapping_link() {
     if !privileged::require() {
@@ -128,7 +128,7 @@ fn privileged_what_waits_for_a_link_that_stays_down_is_told_as_such() {
     assert!(!ended.stderr.contains("exceed its MTU"), "{}", ended.stderr);
 }
 
-/// Packets of 64 bytes are not too long for anything.
+/// Packets of 64 bytes exceed no limit.
 #[test]
 fn privileged_what_an_interface_that_was_removed_did_not_send_is_told_as_such() {
     if !privileged::require() {

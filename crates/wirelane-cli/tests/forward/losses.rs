@@ -1,4 +1,4 @@
-//! What is lost before it comes to a port, and who says so.
+//! Losses before a port receives packets, and how they are reported.
 
 use std::net::UdpSocket;
 
@@ -9,8 +9,8 @@ use wirelane_testkit::veth::VethPair;
 use super::wire::{LEFT, RIGHT, Wire, summary_of};
 use super::*;
 
-/// What the stack sends while nobody takes it, the kernel keeps until the device's queue is full,
-/// and drops the rest.
+/// While the forwarder is stopped, the kernel queues the stack's packets until the device's queue
+/// is full, and drops the rest.
 #[test]
 fn privileged_what_a_tap_device_drops_is_told() {
     if !privileged::require() {
@@ -27,32 +27,32 @@ fn privileged_what_a_tap_device_drops_is_told() {
     let pid = Pid::from_raw(child.id() as i32).unwrap();
     kill_process(pid, Signal::STOP).unwrap();
     for _ in 0..SENT {
-        // What is dropped is no error here (udp_send_skb()).
+        // A drop is no error for the sender (udp_send_skb()).
         assert_eq!(socket.send_to(&[7; 50], (RIGHT[0], 4001)).unwrap(), 50);
     }
     let dropped = wire.tap_statistic("tx_dropped") - before;
     kill_process(pid, Signal::CONT).unwrap();
-    // Until all its threads are stopped the process may take some.
+    // The process may take some packets until all its threads are stopped.
     assert!(dropped > 0, "{SENT} fit into a queue of {ROOM}");
     let summary = summary_of(child);
     let notes = summary["ports"][0]["notes"].to_string();
     let told = notes.split("the kernel dropped ").nth(1).unwrap_or_else(|| panic!("{notes}"));
     let told: u64 = told.split(' ').next().unwrap().parse().unwrap();
-    // Before and after that it may have dropped a few packets of the stack itself.
+    // The kernel may also have dropped a few packets of the stack itself.
     let most = before + dropped + 100;
     assert!((dropped..=most).contains(&told), "{told} of {dropped}, {before} before");
     assert!(notes.contains("or it could not segment or complete them"), "{notes}");
     assert!(notes.contains(&format!("txqueuelen N` makes it longer, now {ROOM}")), "{notes}");
-    // No queue says what is not known of it.
+    // No queue reports this unknown number.
     assert!(summary["queues"][0]["dropped"]["kernel"].is_null(), "{summary}");
-    // What was taken was sent, or is counted.
+    // Received packets were sent, or are counted.
     let of = |table, port, key| of_port(&summary, table, port, key);
     let taken = of("queues", 0, "packets");
     assert_eq!(taken, of("tx", 1, "packets") + of("tx", 1, "errors"), "{summary}");
 }
 
-/// A veth whose other end is down has no link: what it is given it drops, and the kernel tells who
-/// sends by AF_XDP, with copying, nothing that it could count.
+/// A veth whose peer is down has no link and drops packets. The kernel gives AF_XDP senders in copy
+/// mode no count of these drops.
 #[test]
 fn privileged_what_an_interface_drops_is_told() {
     if !privileged::require() {

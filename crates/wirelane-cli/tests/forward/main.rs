@@ -1,5 +1,4 @@
-//! `wirelane forward` as a user meets it: what passes, in which order, what is counted, and what is
-//! refused.
+//! `wirelane forward` as a user sees it: forwarded packets, their order, counters and refusals.
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
 
 #[path = "../shared/mod.rs"]
@@ -36,20 +35,20 @@ use wirelane_testkit::process::{ChildGuard, output};
 
 use self::shared::*;
 
-/// Runs `wirelane forward` to its end, which must be a good one; returns the summary.
+/// Runs `wirelane forward`, which must succeed. Returns the summary.
 #[track_caller]
 fn forward(args: &[&str]) -> Value {
     forwarded(&summary(&output(wirelane(["forward", "-q", "--json"]).args(args))))
 }
 
-/// Whether this kernel makes `forward` refuse a port on a veth pair, by its backend: what is left
-/// of the test goes on.
+/// Whether this kernel makes `forward` refuse a port on a veth pair with this backend. The rest of
+/// the test continues.
 #[track_caller]
 fn is_refused_for_tags(port: &str) -> bool {
     port.starts_with("xdp") && !kernel::require_tags()
 }
 
-/// Checks that everything that a TX queue has taken is sent or counted.
+/// Checks that every packet that a TX queue accepted is sent or counted.
 #[track_caller]
 fn forwarded(summary: &Value) -> Value {
     assert_eq!(summary["command"], "forward");
@@ -68,7 +67,7 @@ fn of_port(summary: &Value, table: &str, port: u64, key: &str) -> u64 {
     rows.filter(|row| row["port"] == port).map(|row| number(&row[key])).sum()
 }
 
-/// What the numbers of a stream's packets say: each came once, and in order within its flow.
+/// Each number occurs once, and in order within its flow.
 #[track_caller]
 fn assert_flows_in_order(numbers: &[u64], flows: u64) {
     let mut last: HashMap<u64, u64> = HashMap::new();
@@ -103,7 +102,7 @@ impl Running {
         Self(child)
     }
 
-    /// Ends it as ^C does; returns its summary and what it said to people.
+    /// Ends it as ^C does. Returns its summary and its standard error.
     #[track_caller]
     fn finish(self) -> (Value, String) {
         self.0.interrupt();

@@ -1,4 +1,4 @@
-//! What becomes of packets that were merged: they arrive as they were, and each of them is counted.
+//! Merged packets arrive unchanged, and each of them is counted.
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
@@ -13,7 +13,7 @@ use wirelane_testkit::{packets as build, privileged};
 use super::wire::counter;
 use super::*;
 
-/// A file of packets, and the port that it is.
+/// A file of packets, and the port that reads it.
 fn file(packets: &[Vec<u8>]) -> (TempDir, String) {
     let directory = tempdir().unwrap();
     let path = directory.path().join("in.pcap");
@@ -30,7 +30,7 @@ fn file(packets: &[Vec<u8>]) -> (TempDir, String) {
     (directory, port)
 }
 
-/// Far more short datagrams than the kernel takes in one frame, and far fewer bytes.
+/// Far more short datagrams than one frame of the kernel holds, and far fewer bytes.
 #[test]
 fn privileged_a_thousand_datagrams_of_a_flow_arrive() {
     if !privileged::require() {
@@ -55,7 +55,8 @@ fn privileged_a_thousand_datagrams_of_a_flow_arrive() {
     assert!(number(&summary["totals"]["merged"]) > COUNT / 2, "{summary}");
     receiver.set_read_timeout(Some(PATIENCE)).unwrap();
     let (mut got, mut buffer) = (Vec::new(), [0; 64]);
-    // They came before the end of the command, apart from what the socket had no room for.
+    // They arrived before the command ended, except for packets that did not fit in the socket
+    // buffer.
     let lost = counter(&far, "Udp", "RcvbufErrors");
     while (got.len() as u64) < COUNT - lost {
         let length = receiver.recv(&mut buffer).unwrap();
@@ -67,7 +68,7 @@ fn privileged_a_thousand_datagrams_of_a_flow_arrive() {
     assert_eq!(receiver.recv(&mut buffer).unwrap_err().kind(), ErrorKind::WouldBlock);
 }
 
-/// Between files nothing else is done to them: not a byte, and not the order within a flow.
+/// Between files, merging changes neither bytes nor the order within a flow.
 #[test]
 fn padding_trailers_and_tags_come_back() {
     let packet = |number: u64| {
@@ -100,8 +101,7 @@ fn padding_trailers_and_tags_come_back() {
     assert!(by_flow(&mut again.into_iter()) == by_flow(&mut packets.into_iter()));
 }
 
-/// To a group, and so not sent back: as many as there were, not as many as frames were left of
-/// them.
+/// Packets to a group are filtered when sent back: each merged packet counts.
 #[test]
 fn merged_packets_that_are_filtered_count_each() {
     let group = [1, 0, 0x5e, 0, 0, 1];

@@ -1,5 +1,5 @@
-//! Short packets whose checksum a local sender left to its device: merged on the way in, handed on
-//! as they are to a stack behind a TAP device, and refused where nobody knows which checksum it is.
+//! Short packets with a partial checksum from a local sender: they are merged when received, passed
+//! unchanged to a stack behind a TAP device, and refused if the kind of checksum is unknown.
 
 use std::time::{Duration, Instant};
 
@@ -17,7 +17,7 @@ use super::*;
 const BYTES: usize = 4 << 20;
 const UDP_PORT: u16 = 4001;
 
-/// No stack has got a packet whose checksum is wrong.
+/// No stack has received a packet with a wrong checksum.
 #[track_caller]
 fn assert_no_wrong_checksum(of: [&Namespace; 2]) {
     for ns in of {
@@ -26,13 +26,13 @@ fn assert_no_wrong_checksum(of: [&Namespace; 2]) {
     }
 }
 
-/// Takes long frames from a stack, not its checksums.
+/// Makes a stack send short frames with partial checksums.
 fn short_frames(ns: &Namespace, interface: &str) {
     let features = ["tx", "on", "tso", "off", "gso", "off", "tx-udp-segmentation", "off"];
     ns.run("ethtool", [&["-K", interface][..], &features].concat());
 }
 
-/// What was merged at the first port was merged without checksums: the sum over its queues.
+/// Checks that the packets merged at the first port had partial checksums: the sum over its queues.
 #[track_caller]
 fn assert_partial_were_merged(summary: &Value, context: &str) {
     let queues = summary["gro"].as_array().unwrap().iter().filter(|row| row["port"] == 0);
@@ -50,7 +50,8 @@ fn assert_partial_were_merged(summary: &Value, context: &str) {
     }
 }
 
-/// A stack sends short packets without checksums; another one behind a TAP device gets long frames.
+/// A stack sends short packets with partial checksums; another one behind a TAP device gets long
+/// frames.
 #[test]
 fn privileged_checksums_left_to_do_are_merged_between_stacks() {
     if !privileged::require() || !tools::require("ethtool") {
@@ -61,8 +62,8 @@ fn privileged_checksums_left_to_do_are_merged_between_stacks() {
     command.args(["forward", "--json", "--gso", "--gro", "tap:wl-tap", "tap:wl-far"]);
     let mut child = ChildGuard::spawn(&mut command);
     child.wait_until(PATIENCE, |child| child.stderr().contains("queues"));
-    // While it moves it is down, and whatever the other stack sent could not be written to it: so
-    // that one is silent until then, without addresses and IPv6.
+    // The interface is down while it moves, and cannot accept packets. So the other stack stays
+    // silent, without addresses and IPv6, until the move is over.
     left.run("ip", ["link", "set", "wl-far", "netns", right.name()]);
     right.run("ip", ["link", "set", "wl-far", "up"]);
     for (ns, addresses, interface) in [(&right, RIGHT, "wl-far"), (&left, LEFT, "wl-tap")] {
@@ -85,7 +86,7 @@ fn privileged_checksums_left_to_do_are_merged_between_stacks() {
     assert_partial_were_merged(&summary_of(child), "tap");
 }
 
-/// A wire gets packets again, with checksums: those of all that were merged are completed.
+/// A wire gets segments with checksums: the checksums of all merged packets are completed.
 #[test]
 fn privileged_checksums_left_to_do_are_completed_when_merged_packets_are_cut() {
     if !privileged::require() || !tools::require("ethtool") {
@@ -108,8 +109,8 @@ fn privileged_checksums_left_to_do_are_completed_when_merged_packets_are_cut() {
     }
 }
 
-/// Without cutting and merging, too: the stack behind the device is told that the checksum is left
-/// to do.
+/// Without segmenting and merging, too: the stack behind the device learns that the checksum is
+/// partial.
 #[test]
 fn privileged_checksums_left_to_do_are_handed_on_to_a_stack() {
     if !privileged::require() || !tools::require("ethtool") {
@@ -139,7 +140,7 @@ fn privileged_checksums_left_to_do_are_handed_on_to_a_stack() {
         }
     }
     assert_no_wrong_checksum([&wire.left, &wire.right]);
-    // What the stack got, as it got it.
+    // The packets as the stack received them.
     watcher.control().stop();
     let (mut partial, mut batch) = (0, Batch::default());
     let patience = Instant::now() + PATIENCE;
@@ -165,12 +166,12 @@ fn privileged_checksums_left_to_do_are_handed_on_to_a_stack() {
         assert_eq!(of_port(&summary, "tx", port, "unfinished"), 0, "{summary}");
         assert_eq!(of_port(&summary, "tx", port, "errors"), 0, "{summary}");
     }
-    // At least all that carries content, over both versions.
+    // At least all packets with content, over both IP versions.
     assert!(partial >= 2 * (SOME as u64 / 1448 + 3), "{partial} of {summary}");
 }
 
-/// A checksum of neither TCP nor UDP: nobody can tell where it is, and so the packet goes nowhere,
-/// and is counted.
+/// A partial checksum of another protocol than TCP and UDP: its place is unknown, so the packet is
+/// counted and not sent.
 #[test]
 fn privileged_checksums_in_an_unknown_place_are_counted_and_not_sent() {
     if !privileged::require() || !tools::require("ethtool") {
@@ -199,8 +200,7 @@ fn privileged_checksums_in_an_unknown_place_are_counted_and_not_sent() {
         });
         let received = bridge.near.b.statistic("rx_packets");
         for number in 0..2 * STRANGE {
-            // Every second one of RFC 3692's protocol for experiments, with its checksum left to
-            // do.
+            // Every second packet has RFC 3692's experimental protocol and a partial checksum.
             let mut frame = vec![0xff; 6];
             frame.extend(bridge.near.a.mac);
             frame.extend([0x08, 0, 0x45, 0, 0, 60, 0, number as u8, 0, 0, 64, 253, 0, 0]);

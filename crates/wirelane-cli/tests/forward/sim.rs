@@ -1,4 +1,4 @@
-//! Between simulated ports: nothing is lost that need not be, and everything is counted.
+//! Between simulated ports: no avoidable loss, and everything is counted.
 
 use tempfile::tempdir;
 
@@ -70,7 +70,7 @@ fn packets_that_the_host_sends_are_not_forwarded() {
     assert_eq!(number(&one["totals"]["received"]), queue(1));
 }
 
-/// The sink of `verify=on` counts what is not intact as an error.
+/// The sink of `verify=on` counts damaged packets as errors.
 #[test]
 fn one_port_sends_back_with_swapped_addresses() {
     let summary = forward(&["sim:4?count=20k&verify=on&proto=mix&ip=mix"]);
@@ -126,7 +126,7 @@ fn flows_stay_in_order() {
 
 #[test]
 fn the_time_and_an_interrupt_end_it() {
-    // In so short a time a thread that is kept waiting sends nothing.
+    // In such a short time, a thread without CPU time sends nothing.
     let sends = |_| number(&forward(&["sim:2", "sim:2", "--duration", "100ms"])["totals"]["sent"]);
     assert!((0..20).map(sends).any(|sent| sent > 0));
     let mut command = wirelane(["forward", "--json", "sim:2?rate=100000", "sim:1"]);

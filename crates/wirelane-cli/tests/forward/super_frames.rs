@@ -1,5 +1,5 @@
-//! Frames of several packets, long ones, and such as only look long: what comes out is what went
-//! in.
+//! Frames of several packets, long frames, and frames that only look long: the packets arrive
+//! unchanged.
 
 use std::net::{Ipv4Addr, UdpSocket};
 use std::time::Instant;
@@ -15,7 +15,7 @@ use super::bridge::{Bridge, LEFT, RIGHT};
 use super::wire::{Wire, content, summary_of};
 use super::*;
 
-/// Sends `count` datagrams of `size` bytes by one call, each of a byte of its own.
+/// Sends `count` datagrams of `size` bytes by one call, each filled with a different byte.
 const SENDER: &str = r#"
     use Socket;
     my ($to, $port, $count, $size) = @ARGV;
@@ -44,7 +44,7 @@ fn write(path: &Path, frames: &[Vec<u8>]) {
     writer.flush().unwrap();
 }
 
-/// As it leaves the stack: a veth hands over the long frame as it is.
+/// The long frame leaves the stack and passes the veth unchanged.
 #[test]
 fn privileged_datagrams_sent_by_one_call_stay_datagrams() {
     if !privileged::require() || !tools::require("perl") || !tools::require("ethtool") {
@@ -70,7 +70,7 @@ fn privileged_datagrams_sent_by_one_call_stay_datagrams() {
         let receiver = bridge.right.inside(|| UdpSocket::bind((RIGHT, 0)).unwrap());
         receiver.set_read_timeout(Some(PATIENCE)).unwrap();
         let port = receiver.local_addr().unwrap().port().to_string();
-        // Longer than the MTU together, and not so long.
+        // Together longer than the MTU, and shorter.
         for (count, size) in [(10, 1200), (10, 100)] {
             let arguments = [RIGHT, &port, &count.to_string(), &size.to_string()];
             bridge.left.run("perl", [&["-e", SENDER][..], &arguments].concat());
@@ -86,8 +86,7 @@ fn privileged_datagrams_sent_by_one_call_stay_datagrams() {
     }
 }
 
-/// Nothing tells an AF_XDP socket in generic mode of packets that the kernel shows as one. So the
-/// user is told.
+/// An AF_XDP socket in generic mode cannot see that a frame holds several packets. A note says so.
 #[test]
 fn privileged_generic_mode_says_that_it_cannot_tell_super_frames() {
     if !privileged::require() {
@@ -103,7 +102,7 @@ fn privileged_generic_mode_says_that_it_cannot_tell_super_frames() {
     }
 }
 
-/// The stack leaves it to the veth to cut, and nobody told us to.
+/// The stack relies on the veth to segment, and the command has no --gso.
 #[test]
 fn privileged_tcp_with_segmentation_offload_passes_without_gso() {
     if !privileged::require() {
@@ -120,13 +119,13 @@ fn privileged_tcp_with_segmentation_offload_passes_without_gso() {
     let summary = summary_of(running.0);
     for port in [0, 1] {
         assert_eq!(of_port(&summary, "tx", port, "errors"), 0, "{summary}");
-        // Each of its own length.
+        // Each is as short as on a wire.
         assert!(of_port(&summary, "tx", port, "packets") > (2 << 20) / 1514, "{summary}");
     }
 }
 
-/// Without checksums, as VXLAN over IPv4 sends them, and more in a row than the kernel cuts one
-/// frame into.
+/// Without checksums, as in VXLAN over IPv4, and more in a row than the kernel segments from one
+/// frame.
 #[test]
 fn privileged_datagrams_of_one_flow_all_arrive() {
     if !privileged::require() {
@@ -191,7 +190,7 @@ fn with_tags(number: u64, tags: usize, network: usize, trailer: usize) -> Vec<u8
     frame
 }
 
-/// Tags and trailers make a frame no longer than its packet is.
+/// Tags and trailers do not count as part of the packet's length.
 #[test]
 fn privileged_full_packets_pass_with_tags_and_trailers() {
     if !privileged::require() {
@@ -224,7 +223,7 @@ fn privileged_full_packets_pass_with_tags_and_trailers() {
     }
 }
 
-/// A packet that is too long for the MTU is told from one that is not when that changes.
+/// Whether a packet is too long depends on the MTU at that time.
 #[test]
 fn privileged_lengths_follow_the_mtu() {
     if !privileged::require() {
@@ -255,14 +254,14 @@ fn privileged_lengths_follow_the_mtu() {
     assert_eq!(send(1514), (3, 3));
 }
 
-/// Runs it to its end, which must be a good one without errors.
+/// Runs the command, which must succeed without errors.
 #[track_caller]
 fn forwarded_by(args: &[&str]) {
     let summary = summary(&output(wirelane(["forward", "-q", "--json"]).args(args)));
     assert_eq!(of_port(&summary, "tx", 1, "errors"), 0, "{args:?}: {summary}");
 }
 
-/// A file has room for packets of any length, whatever was merged or left to do.
+/// A file accepts packets of any length, even merged ones with partial checksums.
 #[test]
 fn a_file_takes_what_is_longer_than_its_frames() {
     let directory = tempdir().unwrap();
@@ -277,7 +276,7 @@ fn a_file_takes_what_is_longer_than_its_frames() {
             assert!(got == frames, "{length} {options:?}");
         }
     }
-    // No IP packet is so long, but it is in the file.
+    // No IP packet has this length, but the file does.
     let frames = [vec![7; 66_000], vec![8; 100_000]];
     write(&from, &frames);
     for options in [&[][..], &["--gso", "--gro"]] {
@@ -287,7 +286,7 @@ fn a_file_takes_what_is_longer_than_its_frames() {
     }
 }
 
-/// The stack leaves checksums to us, of datagrams longer than the frames of a file.
+/// The stack leaves checksums to the forwarder, for datagrams longer than the frames of a file.
 #[test]
 fn privileged_a_file_gets_long_packets_with_checksums() {
     if !privileged::require() {
@@ -308,7 +307,7 @@ fn privileged_a_file_gets_long_packets_with_checksums() {
     for size in [2000, 4000, 8972] {
         socket.send_to(&content(size), ("10.97.0.2", 4001)).unwrap();
     }
-    // What it has not taken when it is interrupted it leaves.
+    // The forwarder drops packets that it has not read when it is interrupted.
     let sent = || ns.run("cat", ["/sys/class/net/wl-tap/statistics/tx_packets"]);
     child.wait_until(PATIENCE, |_| sent().trim().parse::<u64>().unwrap() >= 3);
     child.interrupt();

@@ -31,12 +31,12 @@ impl Wire {
     pub(crate) fn with_queues(queues: u32) -> Self {
         let (left, right) = (Namespace::new(), Namespace::new());
         for site in [&left, &right] {
-            // Where all is slow, the stack would make frames of two segments.
+            // On a slow machine, the stack would make frames of two segments.
             site.inside(|| fs::write("/proc/sys/net/ipv4/tcp_min_tso_segs", "8").unwrap());
         }
         let pair = VethPair::new(&left, &right, queues, 1500);
-        // Real checksums on the wire, no long frames from the other side, and no address on our end
-        // of it.
+        // Complete checksums on the wire, no long frames from the other side, and no address at the
+        // near end.
         let off = ["tx", "off", "tso", "off", "gso", "off", "gro", "off"];
         for end in [&pair.a, &pair.b] {
             end.ethtool(&[&["-K", &end.interface][..], &off].concat());
@@ -47,8 +47,8 @@ impl Wire {
         Self { left, right, pair }
     }
 
-    /// Starts forwarding between a new TAP device and the wire: `tap` and `wire` are specs, of
-    /// which the latter ends before the name of the interface or has `IF` in its place.
+    /// Starts forwarding between a new TAP device and the wire. `tap` and `wire` are specs; the
+    /// latter ends before the name of the interface, or has `IF` in its place.
     pub(crate) fn forward(&self, options: &[&str], tap: &str, wire: &str) -> ChildGuard {
         let mut command = self.left.command(WIRELANE);
         let wire = match wire.split_once("IF") {
@@ -63,8 +63,8 @@ impl Wire {
         child
     }
 
-    /// Sends `content` from one namespace to `address` in the other one; panics if it does not come
-    /// as it is.
+    /// Sends `content` from one namespace to `address` in the other one, where it must arrive
+    /// unchanged.
     #[track_caller]
     pub(crate) fn transfer(from: &Namespace, to: &Namespace, address: &str, content: &[u8]) {
         let listener = to.inside(|| TcpListener::bind((address, 0)).unwrap());
@@ -96,7 +96,7 @@ pub(crate) fn add_addresses(ns: &Namespace, [v4, v6]: [&str; 2], interface: &str
     ns.run("ip", ["address", "add", &format!("{v6}/64"), "dev", interface, "nodad"]);
 }
 
-/// A counter of a namespace, as `/proc/net/snmp` has it: of IPv4, but of TCP over both.
+/// A counter of a namespace from `/proc/net/snmp`: of IPv4, or of TCP over both IP versions.
 #[track_caller]
 pub(crate) fn counter(ns: &Namespace, protocol: &str, name: &str) -> u64 {
     let text = ns.run("cat", ["/proc/net/snmp"]);
@@ -106,30 +106,30 @@ pub(crate) fn counter(ns: &Namespace, protocol: &str, name: &str) -> u64 {
     values.split(' ').nth(position).unwrap().parse().unwrap()
 }
 
-/// Bytes that depend on their place.
+/// Bytes that depend on their position.
 pub(crate) fn content(bytes: usize) -> Vec<u8> {
     (0..bytes).map(|i| (i as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes()[0]).collect()
 }
 
-/// Ends it as ^C does; returns its summary, which must be a good one.
+/// Ends it as ^C does. Returns its summary, which must have no errors.
 #[track_caller]
 pub(crate) fn summary_of(child: ChildGuard) -> Value {
     child.interrupt();
     let ended = child.wait(PATIENCE);
     assert_eq!(ended.status.code(), Some(0), "{}", ended.stderr);
-    // A TAP device does not know what its queues lost.
+    // The losses of a TAP device's queues are unknown.
     let summary: Value = serde_json::from_str(&ended.stdout).unwrap();
     assert_eq!(summary["errors"], serde_json::json!([]));
     assert_eq!(summary["frames"]["leaked"], 0, "{summary}");
     summary
 }
 
-/// What was cut (`gso`) or merged (`gro`) of one class, over all queues.
+/// A counter of segmented (`gso`) or merged (`gro`) frames of one class, over all queues.
 pub(crate) fn of_class(summary: &Value, table: &str, class: &str, key: &str) -> u64 {
     of_queues(summary, table, class, key).sum()
 }
 
-/// The same where every queue has a longest one.
+/// The longest frame of all queues.
 pub(crate) fn longest_of_class(summary: &Value, table: &str, class: &str) -> u64 {
     of_queues(summary, table, class, "largest_frame").max().unwrap_or_default()
 }
