@@ -71,7 +71,7 @@ fn privileged_queues_of_a_namespace() {
     let binding = &va["packet_tx"]["bypass"][2];
     assert_eq!((&binding["by"], &binding["cpus"]), (&"xps".into(), &serde_json::json!([0])));
 
-    // The same when /sys is still that of another namespace, as with `nsenter --net`.
+    // The same if /sys still shows another namespace, as with `nsenter --net`.
     let namespace = format!("--net={}", ns.path().display());
     let outside =
         output(Command::new("nsenter").args([&namespace, WIRELANE, "queues", "va", "--json"]));

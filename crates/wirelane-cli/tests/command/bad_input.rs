@@ -221,8 +221,7 @@ fn damaged_files() {
             let captured =
                 output(&mut wirelane(["capture", "-q", "--json", &port, "-w", again_path]));
             if damage == "corrupt" && captured.status.success() {
-                // The damage changed only packet bytes, which pcapng and lz4 without checksums
-                // cannot detect.
+                // The damage changed only packet bytes, which these formats cannot detect.
                 assert!(!name.ends_with("gz") && !name.ends_with("zst"), "{name}");
                 assert_eq!(packets(&again).len(), 1000);
                 fs::remove_file(&again).unwrap();

@@ -219,7 +219,8 @@ fn privileged_a_silent_listener_hides_no_other_command() {
     }
 }
 
-/// The first process of each PID namespace has the number 1, and cannot see the others.
+/// The first process of a PID namespace has the number 1 inside, and another number outside that it
+/// cannot see.
 #[test]
 fn privileged_other_pid_namespaces_take_no_socket_away() {
     if !inside("privileged_other_pid_namespaces_take_no_socket_away") {

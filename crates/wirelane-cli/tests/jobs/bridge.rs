@@ -15,7 +15,7 @@ use wirelane_testkit::tshark::filtered_fields;
 use super::lan::{At, BRIDGE, ONCE, ping};
 use super::*;
 
-/// A host whose cable has tags, which its interface knows nothing of: not every kernel has VLAN
+/// A host whose cable carries tags that its interface does not see: some kernels lack VLAN
 /// interfaces.
 ///
 /// ```text
@@ -25,7 +25,7 @@ use super::*;
 struct Tagged {
     ns: Namespace,
     address: Ipv4Addr,
-    /// The end of the cable at the switch.
+    /// The interface of the cable at the switch.
     port: String,
     ended: Arc<AtomicBool>,
     cable: Option<JoinHandle<()>>,
@@ -82,7 +82,7 @@ fn privileged_a_bridge_and_its_vlans() {
         ping(&a.ns, b.address, count, mark, size);
         ping(&c.ns, d.address, count, mark, size);
     };
-    // Where, which filter, and which tags are seen.
+    // The place, the filter, and the expected tags.
     let places: [(At<'_>, &str, &[&str]); 6] = [
         (left.interface(), "icmp", &[""]),
         ((&lan.switch, &left.port), "icmp", &[""]),
@@ -112,7 +112,8 @@ fn privileged_a_bridge_and_its_vlans() {
         let rows = filtered_fields(&ours, "icmp", &["vlan.id"]);
         let found: BTreeSet<&str> = rows.iter().map(|row| row[0].as_str()).collect();
         assert!(found.iter().eq(tags), "{at:?} {filter}: {found:?}");
-        // A file has the tags where they were, and the filter takes the same packets from it.
+        // A file has the tags in their original place, and the filter selects the same packets from
+        // it.
         let again = lan.path("again.pcapng");
         let args = ["capture", "-q", "-r", ours.to_str().unwrap(), "-f", filter, "-w"];
         let ended = output(wirelane(args).arg(&again));

@@ -10,8 +10,8 @@ const ANSWERS: &str = "icmp[icmptype] = icmp-echoreply";
 const MIDDLE: &[u8; 8] = b"the half";
 const SECOND: &[u8; 8] = b"2nd half";
 
-/// One capture whose filter changes is two of tcpdump, one after the other; and what each filter
-/// rejected is counted, although no privilege is left by then.
+/// One capture with a changed filter equals two captures of tcpdump, one after the other. Packets
+/// that each filter rejects are counted, although the process has dropped its privileges.
 #[test]
 fn privileged_the_filter_changes_in_mid_run() {
     if unavailable(&["tcpdump", "ping"]) {
@@ -20,7 +20,7 @@ fn privileged_the_filter_changes_in_mid_run() {
     let lan = Lan::new(2);
     let [host, other] = &lan.hosts[..] else { unreachable!() };
     let (ns, interface) = other.interface();
-    // They know each other before it begins.
+    // The neighbours resolve each other first.
     host.ping(other.address, 2, b"hello ok", 56);
     let theirs = [("requests", REQUESTS), ("answers", ANSWERS)].map(|(name, filter)| {
         Peer::tcpdump(ns, interface, &lan.path(&format!("{name}.pcap")), &[filter])
@@ -52,7 +52,8 @@ fn privileged_the_filter_changes_in_mid_run() {
     assert_eq!(ours.len(), 104);
     assert_same(&part(0..52), &between(&requests, BEGIN, MIDDLE));
     assert_same(&part(52..104), &between(&answers, SECOND, LAST));
-    // What was not taken was rejected, by one filter or the other: all that the device counted.
+    // Each packet that was not captured was rejected by a filter: together they are the device's
+    // count.
     assert_eq!(number(&summary["totals"]["received"]), after - before, "{summary}");
     assert!(number(&summary["totals"]["filtered"]) >= 104, "{summary}");
 }

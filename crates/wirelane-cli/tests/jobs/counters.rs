@@ -6,7 +6,7 @@ use wirelane_testkit::process::ChildGuard;
 use super::lan::ONCE;
 use super::*;
 
-/// The counters of the device, of tcpdump (SIGUSR1) and ours, of the same packets.
+/// The counters of the device, of tcpdump (SIGUSR1) and of Wirelane agree.
 #[test]
 fn privileged_counters_of_a_running_capture() {
     if unavailable(&["tcpdump", "ping"]) {
@@ -34,16 +34,16 @@ fn privileged_counters_of_a_running_capture() {
     let after = device();
     let came: u64 = after.iter().zip(before).map(|(after, before)| after - before).sum();
     let taken = 2 * PINGS as u64 + 2;
-    // Not at once: each asks the kernel when it looks.
+    // Not at once: each reads the kernel's counters at its own time.
     capture.wait_until_statistics(|stats| {
         let totals = &stats["totals"];
         number(&totals["delivered"]) == taken && number(&totals["received"]) == came
     });
-    // As a table: the same in words.
+    // As a table for people.
     let pid = capture.child.id().to_string();
     let table = wirelane_testkit::process::run(&mut wirelane(["stats", &pid]));
     assert!(table.contains("filtered"), "{table}");
-    // tcpdump has counted what passed its filter, and that is the same.
+    // tcpdump's count after its filter is the same.
     let says = format!("{taken} packets captured");
     tcpdump.wait_until(PATIENCE, |child| {
         child.signal(Signal::USR1);
@@ -51,7 +51,7 @@ fn privileged_counters_of_a_running_capture() {
     });
     assert!(tcpdump.stderr().contains(&format!("{taken} packets received by filter")));
 
-    // By queue, as the driver counts what it receives.
+    // By queue, as the driver counts received packets.
     let summary = finish(capture);
     assert_eq!(summary["totals"]["filtered"], came - taken);
     let received = |class: &str| {

@@ -1,5 +1,5 @@
-//! "Packets are missing: why, and what can I do?" Each reason for a loss is provoked, named and
-//! counted, and what the command says helps.
+//! "Packets are missing: why, and what can I do?" Each kind of loss is provoked, named and counted,
+//! and the remedy in the message works.
 
 use std::fs;
 use std::process::Command;
@@ -19,7 +19,7 @@ use super::*;
 const BURST: u64 = 2000;
 const LENGTH: usize = 1000;
 
-/// `wirelane ARGS` in words, which takes packets.
+/// `wirelane ARGS` with text output. Waits until it receives packets.
 #[track_caller]
 fn start(ns: &Namespace, args: &[&str]) -> ChildGuard {
     let mut child = ChildGuard::spawn(ns.command(WIRELANE).args(args));
@@ -29,7 +29,7 @@ fn start(ns: &Namespace, args: &[&str]) -> ChildGuard {
     child
 }
 
-/// Lets nothing of it run.
+/// Stops all threads of the process.
 #[track_caller]
 fn halt(child: &mut ChildGuard) {
     child.signal(Signal::STOP);
@@ -38,7 +38,7 @@ fn halt(child: &mut ChildGuard) {
     child.wait_until(PATIENCE, stands);
 }
 
-/// Ends it as ^C does; what it said.
+/// Ends it as ^C does. Returns its messages.
 #[track_caller]
 fn finish(child: ChildGuard) -> String {
     child.interrupt();
@@ -51,7 +51,7 @@ fn said(ended: Output) -> String {
     ended.stderr
 }
 
-/// The line that begins with what was captured.
+/// The line with the number of captured packets.
 #[track_caller]
 fn headline(said: &str) -> &str {
     let is_headline = |line: &&str| line.contains(" filtered, ") && line.contains(" dropped");
@@ -66,7 +66,7 @@ fn count(said: &str, word: &str) -> u64 {
     digits.parse().unwrap_or_else(|_| panic!("{word} in {said}"))
 }
 
-/// The line that says what helps against this loss.
+/// The line with the remedy for this loss.
 #[track_caller]
 fn remedy<'a>(said: &'a str, loss: &str) -> &'a str {
     assert!(headline(said).contains(&format!(" dropped ({loss})")), "{said}");
@@ -76,7 +76,7 @@ fn remedy<'a>(said: &'a str, loss: &str) -> &'a str {
     lines[0]
 }
 
-/// Packets that come while nothing of the capture runs.
+/// Packets that arrive while the capture is stopped.
 #[test]
 fn privileged_the_ring_of_the_kernel_was_full() {
     if unavailable(&[]) {
@@ -110,7 +110,7 @@ fn privileged_the_ring_of_the_kernel_was_full() {
     let whole = capture(&["--ring", "64M"]);
     assert_eq!((count(&whole, "captured"), count(&whole, "dropped")), (BURST, 0), "{whole}");
 
-    // What the filter rejects takes no room, and counts while the ring is full, too.
+    // Rejected packets take no room in the ring, and are counted even while it is full.
     let filtered = capture(&["--ring", "256K", "-f", "greater 500"]);
     assert_eq!(count(&filtered, "filtered"), BURST / 2, "{filtered}");
     assert_eq!(sum(&filtered), BURST, "{filtered}");
@@ -126,7 +126,7 @@ fn privileged_the_port_had_no_free_frame() {
     let [sender, receiver] = &lan.hosts[..] else { unreachable!() };
     let file = lan.path("frames.pcapng");
     let (ns, interface) = receiver.interface();
-    // What is said of others than IPv4 is not counted by the ping.
+    // Only IPv4: ping does not count other packets.
     let capture = |frames: &str| {
         let port = format!("xdp:{interface}?frames={frames}");
         let args = ["capture", &port, "-f", "icmp", "-w", file.to_str().unwrap()];
@@ -134,7 +134,7 @@ fn privileged_the_port_had_no_free_frame() {
         halt(&mut child);
         let to = receiver.address.to_string();
         let args = ["-f", "-q", "-c", "500", "-l", "500", "-W", "1", &to];
-        // Nobody answers: they are taken away from the host.
+        // No host answers: the capture takes the packets away.
         let pinged = process::output(sender.ns.command("ping").args(args));
         assert!(pinged.stdout.contains("500 packets transmitted"), "{}", pinged.stdout);
         child.signal(Signal::CONT);
@@ -160,7 +160,7 @@ fn privileged_the_output_was_too_slow() {
     let capture = |buffer: &str| {
         let path = fifo.to_str().unwrap();
         let args = ["capture", "packet:wl-slow", "-w", path, "--buffer", buffer, "--ring", "64M"];
-        // Open, and not read before all have come.
+        // Open, but unread until all packets have arrived.
         let silent = fs::OpenOptions::new().read(true).write(true).open(&fifo).unwrap();
         let mut child = start(&ns, &args);
         (0..BURST).for_each(|n| tap.write(0, &packets::udp4(n).length(LENGTH).build()));
@@ -171,7 +171,7 @@ fn privileged_the_output_was_too_slow() {
             number(&stats["totals"]["received"]) == BURST
         };
         child.wait_until(PATIENCE, have_come);
-        // The last ones may be on their way to the writer.
+        // The last packets may be between the receiver and the writer.
         sleep(Duration::from_millis(100));
         let mut reader = fs::File::open(&fifo).unwrap();
         drop(silent);
@@ -188,7 +188,7 @@ fn privileged_the_output_was_too_slow() {
     assert_eq!((count(&whole, "captured"), count(&whole, "dropped")), (BURST, 0), "{whole}");
 }
 
-/// A link that takes less than comes.
+/// A link that is slower than the traffic.
 #[test]
 fn privileged_a_queue_to_send_through_was_full() {
     if unavailable(&["tc"]) {

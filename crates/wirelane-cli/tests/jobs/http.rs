@@ -1,4 +1,4 @@
-//! "Which pages does this host ask for, and what does it get?"
+//! "Which pages does this host request, and what are the answers?"
 
 use std::fs;
 
@@ -8,7 +8,7 @@ use super::*;
 
 const LAST_PAGE: &str = "/last-page";
 
-/// Both clients ask; the conversation of one of them is wanted, as it was.
+/// Both clients request pages; the conversation of one is captured unchanged.
 #[test]
 fn privileged_http_of_one_host() {
     if unavailable(&["tcpdump", "dumpcap", "tshark", "curl", "python3"]) {
@@ -18,7 +18,7 @@ fn privileged_http_of_one_host() {
     let [server, client, stranger] = &lan.hosts[..] else { unreachable!() };
     let pages = lan.directory.path().join("pages");
     fs::create_dir(&pages).unwrap();
-    // From one packet to many that the kernel sends as one.
+    // From one packet to many that the kernel sends as one frame.
     let page = |kind: &str, size: usize| {
         let content: String = (0..size).map(|i| char::from(b'a' + (i * i % 23) as u8)).collect();
         format!("{kind}{content}")
@@ -54,7 +54,7 @@ fn privileged_http_of_one_host() {
         assert_same(&seen, &of(file));
     }
     check_clean(&ours);
-    // What the client asked for and nobody else, and each page whole.
+    // The requests of this client only, and each page whole.
     let rows = tshark(&ours, &["-Y", "http.request", "-T", "fields", "-e", "http.request.uri"]);
     let asked: Vec<&str> = rows.lines().skip_while(|uri| *uri != "/begin").collect();
     let rounds = (0..5).flat_map(|round| {
@@ -76,7 +76,7 @@ fn privileged_http_of_one_host() {
     assert!(found == expected, "{} pages of {}", found.len(), expected.len());
 }
 
-/// What tshark says of the file.
+/// The output of tshark for the file.
 #[track_caller]
 fn tshark(file: &Path, args: &[&str]) -> String {
     let mut command = std::process::Command::new("tshark");

@@ -19,7 +19,7 @@ use super::*;
 /// The name of the bridge.
 pub(crate) const BRIDGE: &str = "br0";
 
-/// An interface, and where it is.
+/// An interface in its namespace.
 pub(crate) type At<'a> = (&'a Namespace, &'a str);
 
 /// The hosts, the switch between them, and a directory for files.
@@ -43,7 +43,7 @@ impl Lan {
     #[track_caller]
     pub(crate) fn new(hosts: u8) -> Self {
         let switch = Namespace::new();
-        // Without multicast snooping it sends nothing of its own.
+        // Without multicast snooping, the bridge sends no packets itself.
         switch.run("ip", ["link", "add", BRIDGE, "type", "bridge", "mcast_snooping", "0"]);
         switch.run("ip", ["link", "set", BRIDGE, "up"]);
         let hosts = (1..=hosts).map(|number| Host::new(&switch, number)).collect();
@@ -67,7 +67,7 @@ impl Lan {
         Peer::tcpdump(ns, interface, &self.path(&format!("tcpdump-{name}.pcap")), args)
     }
 
-    /// The place of a file.
+    /// The path of a file.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.directory.path().join(name)
     }
@@ -89,7 +89,7 @@ impl Host {
         Self { ns, address, port: name.to_owned(), end: pair.a }
     }
 
-    /// Where to capture what this host sends and receives.
+    /// The interface that captures this host's traffic.
     pub(crate) fn interface(&self) -> At<'_> {
         (&self.ns, &self.end.interface)
     }
@@ -111,7 +111,7 @@ impl Host {
         server
     }
 
-    /// What the web server at `from` answers.
+    /// The answer of the web server at `from`.
     #[track_caller]
     pub(crate) fn fetch(&self, from: Ipv4Addr, path: &str) -> String {
         let url = format!("http://{from}{path}");
@@ -122,7 +122,7 @@ impl Host {
 /// The length of a ping that holds its mark once: after 16 bytes of time.
 pub(crate) const ONCE: usize = 24;
 
-/// Pings `to` so many times, with so many bytes, which hold `mark`, as fast as it answers.
+/// Pings `to` `count` times with `size` bytes that hold `mark`, as fast as it answers.
 #[track_caller]
 pub(crate) fn ping(from: &Namespace, to: Ipv4Addr, count: usize, mark: &[u8; 8], size: usize) {
     let pattern: String = mark.iter().map(|byte| format!("{byte:02x}")).collect();

@@ -1,5 +1,5 @@
-//! Everyday jobs, each done by `wirelane` and by the usual tool at the same time: the same packets
-//! come out.
+//! Everyday jobs, each done by `wirelane` and by the usual tool at the same time: both have the
+//! same packets.
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
 
 #[path = "../shared/mod.rs"]
@@ -40,13 +40,14 @@ fn unavailable(programs: &[&str]) -> bool {
     !privileged::require() || !programs.iter().all(|program| tools::require(program))
 }
 
-/// What the pings hold that begin and end a job, and those before it that show who is ready.
+/// Marks in the pings that begin and end a job, and in earlier pings that show which capture is
+/// ready.
 const READY: &[u8; 8] = b"are read";
 const BEGIN: &[u8; 8] = b"first ok";
 const LAST: &[u8; 8] = b"last one";
 
-/// A packet as any capture has it: its length on the wire, and its bytes. Not its time: unless a
-/// program asks for it (as ping does), the kernel makes one for each that looks.
+/// A packet without its time: its length on the wire, and its bytes. The kernel makes a separate
+/// time for each socket unless a program requests one, as ping does.
 type Seen = (u32, Vec<u8>);
 
 /// The packets of a file, by time.
@@ -60,8 +61,8 @@ fn seen(file: &Path) -> Vec<Seen> {
 /// The packets from the first one that holds `first` to the last one that holds `last`, both
 /// included, by content.
 ///
-/// What one program saw before the others were ready, or after they had ended, is left out in this
-/// way.
+/// This leaves out packets that one program captured before the others were ready, or after they
+/// had ended.
 #[track_caller]
 fn between(file: &Path, first: &[u8], last: &[u8]) -> Vec<Seen> {
     let mut seen = seen(file);
@@ -74,7 +75,7 @@ fn between(file: &Path, first: &[u8], last: &[u8]) -> Vec<Seen> {
     seen
 }
 
-/// The two are the same packets.
+/// Both lists have the same packets.
 #[track_caller]
 fn assert_same(ours: &[Seen], theirs: &[Seen]) {
     let lengths = |packets: &[Seen]| packets.iter().map(|it| it.0).collect::<Vec<_>>();
@@ -89,14 +90,14 @@ fn assert_same(ours: &[Seen], theirs: &[Seen]) {
     }
 }
 
-/// What `wirelane capture -w FILE ARGS` and other programs make of the same packets.
+/// A `wirelane capture -w FILE ARGS` and other programs that capture the same packets.
 struct Both {
     ours: (Running, PathBuf),
     theirs: Vec<Peer>,
 }
 
 impl Both {
-    /// Waits until all of them take packets: `speak` sends one that holds `mark`.
+    /// Waits until all of them capture packets: `speak` sends one that holds `mark`.
     #[track_caller]
     fn ready(&mut self, mark: &[u8], speak: impl Fn()) {
         while !self.theirs.iter().all(|peer| peer.count(mark) > 0) {
@@ -105,8 +106,8 @@ impl Both {
         }
     }
 
-    /// Ends all of them once they have so many packets that hold `last`; returns our file and
-    /// theirs.
+    /// Ends all of them once each has `packets` packets that hold `last`. Returns the files of
+    /// Wirelane and of the others.
     #[track_caller]
     fn finish(self, last: &[u8], packets: usize) -> (PathBuf, Vec<PathBuf>) {
         let theirs = self.theirs.into_iter().map(|peer| peer.finish(last, packets)).collect();
@@ -115,7 +116,7 @@ impl Both {
     }
 }
 
-/// Ends our capture, which must have lost nothing; its summary.
+/// Ends Wirelane's capture, which must have lost nothing. Returns its summary.
 #[track_caller]
 fn finish(capture: Running) -> Value {
     let summary = capture.finish();

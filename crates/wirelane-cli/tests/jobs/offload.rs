@@ -13,8 +13,8 @@ use super::*;
 
 const BYTES: usize = 2 << 20;
 
-/// A file passes from host 0 to host 1. The sender's packets are cut and summed by its interface,
-/// and the receiver joins what comes.
+/// A file passes from host 0 to host 1. The sender's interface segments packets and completes
+/// checksums, and the receiver merges packets.
 #[test]
 fn privileged_packets_as_offloads_make_them() {
     if unavailable(&["tcpdump", "dumpcap", "tshark", "ethtool", "ping"]) {
@@ -22,8 +22,8 @@ fn privileged_packets_as_offloads_make_them() {
     }
     let lan = Lan::new(2);
     let [sender, receiver] = &lan.hosts[..] else { unreachable!() };
-    // The switch sends segments, as a wire has them, and the receiver joins them (GRO). What it
-    // answers is whole.
+    // The switch sends segments, like a wire, and the receiver merges them (GRO). The receiver's
+    // answers are complete packets.
     for feature in ["tso", "gso", "tx"] {
         lan.switch.run("ethtool", ["-K", &receiver.port, feature, "off"]);
         receiver.end.ethtool(&["-K", &receiver.end.interface, feature, "off"]);
@@ -61,8 +61,8 @@ fn privileged_packets_as_offloads_make_them() {
     assert_eq!(long(&wire), 0);
     assert!(!wrong_checksums(&sent).is_empty());
     assert_eq!(wrong_checksums(&wire).len(), 0);
-    // tshark calls such checksums wrong; we say that they are left to the interface, and find no
-    // fault.
+    // tshark calls partial checksums wrong; Wirelane reports them as left to the interface, and
+    // finds no violation.
     for (file, left) in [(&sent, true), (&wire, false), (&received, true)] {
         let audit = verify(file);
         assert_eq!(audit["violations"], 0, "{audit}");

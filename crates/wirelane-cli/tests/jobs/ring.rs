@@ -7,8 +7,8 @@ use super::*;
 
 const PINGS: usize = 2000;
 
-/// Each file of ours is one of dumpcap's. tcpdump counts bytes, in units of its own: its files and
-/// ours of a size each hold the newest packets and no gap.
+/// Each of Wirelane's files equals one of dumpcap's. tcpdump counts bytes in other units: its files
+/// and Wirelane's files by size each hold the newest packets without a gap.
 #[test]
 fn privileged_a_ring_of_five_files() {
     if unavailable(&["tcpdump", "dumpcap", "ping"]) {
@@ -17,7 +17,7 @@ fn privileged_a_ring_of_five_files() {
     let lan = Lan::new(2);
     let [host, other] = &lan.hosts[..] else { unreachable!() };
     let (ns, interface) = other.interface();
-    // They know each other before it begins.
+    // The neighbours resolve each other first.
     host.ping(other.address, 2, b"hello ok", 56);
     let place = |name: &str| {
         let directory = lan.directory.path().join(name);
@@ -30,7 +30,7 @@ fn privileged_a_ring_of_five_files() {
         let common = [interface, "-f", "icmp", "-W", "5", "-w", file.to_str().unwrap()];
         Running::start(Some(ns), &[&common, rotation].concat())
     };
-    // It sets its filter after it has said that it listens: what comes in between it loses.
+    // tcpdump reports that it listens before it sets its filter, and loses packets in between.
     let args = ["-C", "1", "-W", "5", "icmp"];
     let slow = Peer::tcpdump(ns, interface, &tcpdump, &args);
     while slow.count(READY) < 2 {
@@ -43,7 +43,7 @@ fn privileged_a_ring_of_five_files() {
         Peer::dumpcap(ns, interface, &all, &["-f", "icmp"]),
         Peer::dumpcap(ns, interface, &dumpcap, &ring),
     ];
-    // An answer follows its request, and the next request the answer: there is one order.
+    // Requests and answers alternate: there is only one order.
     host.ping(other.address, PINGS, b"a packet", 1400);
     host.ping(other.address, 1, LAST, ONCE);
     theirs.into_iter().for_each(|peer| drop(peer.finish(LAST, 2)));

@@ -1,4 +1,4 @@
-//! Frames that a rule of the firewall drops as they leave: each is counted, and the others go on.
+//! Frames that a firewall rule drops on egress: each is counted, and the others are sent.
 
 use std::thread;
 use std::time::Duration;
@@ -10,13 +10,13 @@ use wirelane_testkit::{privileged, tools};
 use super::*;
 
 const PACKETS: u64 = 2000;
-/// Every second packet goes to the port that the rule drops.
+/// Half of the packets have the port that the rule drops.
 const HALF: u64 = PACKETS / 2;
-/// What the rule drops comes first, and last.
+/// The port that the rule drops, and the other one.
 const PORTS: [u16; 2] = [7008, 7007];
 const FILTER: &str = "udp port 7007 or udp port 7008";
 
-/// Drops what leaves through the interface to the first of [`PORTS`].
+/// Drops frames that leave through the interface to the first of [`PORTS`].
 #[track_caller]
 fn drop_leaving(ns: &Namespace, interface: &str) {
     let directory = tempfile::tempdir().unwrap();
@@ -44,13 +44,13 @@ fn tx(summary: &Value, field: &str) -> u64 {
     summary["tx"].as_array().unwrap().iter().map(|queue| number(&queue[field])).sum()
 }
 
-/// Starts a capture that only counts, of what comes and goes.
+/// Starts a count of received and sent packets.
 fn capture(ns: &Namespace, interface: &str) -> ChildGuard {
     let args = ["count", "--json", "--by", "proto"].map(str::to_owned);
     start(ns, &format!("packet:{interface}"), &args, FILTER)
 }
 
-/// Ends a capture, which must have seen what was sent, and nothing twice.
+/// Ends a count, which must have seen each sent packet once.
 #[track_caller]
 fn seen(child: ChildGuard, sent: u64, at: &str) {
     let totals = &summary_of(child)["totals"];
@@ -75,14 +75,14 @@ fn sender(ns: &Namespace, target: &str, pair: &VethPair, rate: &str) -> Command 
     command
 }
 
-/// Every frame was sent, refused with the reason, or is counted in `rest`; returns how many were
+/// Every frame was sent, refused with the reason, or is counted in `rest`. Returns how many were
 /// sent.
 #[track_caller]
 fn balances(summary: &Value, port: usize, rest: u64, context: &str) -> u64 {
     let [sent, refused] = ["packets", "refused"].map(|field| tx(summary, field));
     assert_eq!(sent + refused + rest, PACKETS, "{context}: {summary}");
     assert!(refused > 0 && sent <= HALF, "{context}: {summary}");
-    // What is refused delays the others, but does not stop them.
+    // A refused frame delays the others, but does not stop them.
     assert!(sent > HALF / 2, "{context}: {summary}");
     let notes = summary["ports"][port]["notes"].to_string();
     let told = ["packets", "were"].map(|word| format!("{refused} {word} refused by the kernel"));
@@ -107,7 +107,7 @@ fn privileged_send_counts_what_an_egress_rule_drops() {
         let target = format!("packet:{}{options}", pair.a.interface);
         let context = format!("{target} with {queues} at {rate}");
         let sent = output(&mut sender(&near, &target, &pair, rate));
-        // A queue may have sent nothing: that fails.
+        // A queue may have sent no packet, which is an error.
         assert!(sent.status.success() || queues > 1, "{context}: {}", sent.stderr);
         let summary: Value = serde_json::from_str(&sent.stdout).unwrap();
         let unsent = summary["ports"][0]["notes"].to_string();
@@ -116,7 +116,7 @@ fn privileged_send_counts_what_an_egress_rule_drops() {
         let sent = balances(&summary, 0, unsent.unwrap_or(0), &context);
         assert_eq!(sent, HALF, "{context}: {summary}");
         seen(away, sent, &context);
-        // What leaves without a queueing discipline the kernel shows to nobody
+        // Frames that bypass the queueing discipline are not shown to packet sockets
         // (packet_direct_xmit()).
         if options.is_empty() {
             seen(beside, sent, &context);

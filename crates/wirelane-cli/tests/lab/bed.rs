@@ -1,4 +1,4 @@
-//! A named lab of a test, gone when the test is, and ways to look at what it leaves.
+//! A named lab that exists as long as its test, and checks of its remains.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -19,7 +19,7 @@ use super::shared::{PATIENCE, wirelane};
 
 /// A name for a lab, which is taken down when the guard is dropped.
 ///
-/// It holds the process id, so that what a killed test process left is removed by the next one.
+/// The name holds the process id, so that the next test process removes the lab of a killed one.
 pub(crate) struct Bed {
     name: String,
 }
@@ -66,13 +66,13 @@ impl Bed {
         command
     }
 
-    /// Makes it.
+    /// Creates the lab.
     #[track_caller]
     pub(crate) fn up(&self, options: &[&str]) {
         run(&mut self.lab(&[&["up"], options].concat()));
     }
 
-    /// What `status --json` says of it.
+    /// The lab in the output of `status --json`.
     #[track_caller]
     pub(crate) fn status(&self) -> Value {
         let document: Value =
@@ -83,7 +83,7 @@ impl Bed {
         lab.clone()
     }
 
-    /// What tells its namespaces from others while they live.
+    /// Device and inode of the namespaces, which identify them.
     pub(crate) fn identity(&self) -> [(u64, u64); 2] {
         ["a", "b"].map(|side| {
             let metadata = fs::metadata(self.path(side)).unwrap();
@@ -91,7 +91,7 @@ impl Bed {
         })
     }
 
-    /// Whether there is neither a file nor a mount of its names.
+    /// Whether no file and no mount has its names.
     pub(crate) fn is_gone(&self) -> bool {
         let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
         let names = ["a", "b"].map(|side| self.path(side));
@@ -99,7 +99,7 @@ impl Bed {
             && !mounts.contains(&format!("/{}-", self.name))
     }
 
-    /// Calls `action` with the calling thread inside.
+    /// Calls `action` with the calling thread inside the namespace.
     pub(crate) fn inside<T>(&self, side: &str, action: impl FnOnce() -> T) -> T {
         let outside = File::open("/proc/thread-self/ns/net").unwrap();
         enter(&File::open(self.path(side)).unwrap());
@@ -108,7 +108,7 @@ impl Bed {
         result
     }
 
-    /// Takes it down from a thread that is not inside; returns what `--json` says.
+    /// Takes the lab down from a thread outside. Returns the output of `--json`.
     pub(crate) fn down_from_outside(&self, options: &[&str]) -> Value {
         let mut down = self.lab(&[&["down"], options].concat());
         let host = File::open(format!("/proc/{}/ns/net", process::id())).unwrap();

@@ -1,4 +1,4 @@
-//! What a lab refuses: other people's namespaces, and users without privileges.
+//! Labs that are refused: foreign namespaces, and users without privileges.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -42,7 +42,7 @@ fn privileged_a_namespace_of_somebody_else_is_never_touched() {
     assert_eq!(status["sites"][1]["interfaces"].as_array().unwrap().len(), 0, "not looked into");
     assert_eq!(identity(), before);
     assert!(ip(&["-n", &foreign, "-br", "link"]).contains("wl-b"), "its interface is still there");
-    // Not even when the other end is ours: that one goes, this one stays.
+    // Even if the other end belongs to the lab: that one is removed, this one is kept.
     ip(&["netns", "del", &foreign]);
     bed.up(&[]);
     ip(&["netns", "del", &foreign]);
@@ -64,8 +64,8 @@ fn privileged_files_of_somebody_else_are_never_touched() {
     let bed = Bed::new();
     let path = bed.path("a");
     fs::create_dir_all("/run/netns").unwrap();
-    // Two that could be taken for what a killed `ip netns add` left, or for a mark; and two that
-    // must not be opened.
+    // Two files that resemble remains of a killed `ip netns add`, or a mark; and files that must
+    // not be opened.
     let plain =
         |contents: &'static str| move |path: &std::path::Path| fs::write(path, contents).unwrap();
     let makers: [(&str, Box<Maker>); 5] = [
@@ -106,7 +106,7 @@ fn privileged_an_ordinary_user_is_told_what_it_needs() {
         return;
     }
     let bed = Bed::new();
-    // Where everybody can start it.
+    // In a directory that every user can read.
     let directory = tempdir().unwrap();
     fs::set_permissions(&directory, fs::Permissions::from_mode(0o755)).unwrap();
     let program = directory.path().join("wirelane");
@@ -129,7 +129,7 @@ fn privileged_an_ordinary_user_is_told_what_it_needs() {
     assert_eq!(bed.status()["state"], "up");
 }
 
-/// Puts something of somebody else at a path.
+/// Creates a foreign file at a path.
 type Maker = dyn Fn(&std::path::Path);
 
 /// Calls `action` when it is dropped.

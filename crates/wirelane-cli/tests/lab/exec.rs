@@ -1,4 +1,4 @@
-//! Commands in a lab: their status, their signals, and what they see.
+//! Commands in a lab: their exit status, signals and surroundings.
 
 use std::io::Write;
 use std::os::unix::process::ExitStatusExt;
@@ -48,7 +48,7 @@ fn privileged_signals_and_streams_are_those_of_the_command() {
     child.signal(Signal::TERM);
     assert_eq!(child.wait(PATIENCE).status.signal(), Some(15));
 
-    // A writer whose reader goes away ends by SIGPIPE, as it would outside.
+    // A writer whose reader closes the pipe gets SIGPIPE, as outside a lab.
     let ended = output(&mut bed.exec("b", ["sh", "-c", "(yes; echo $? >&2) | head -n 1"]));
     assert_eq!((ended.stdout.as_str(), ended.stderr.trim()), ("y\n", "141"));
 
@@ -58,8 +58,7 @@ fn privileged_signals_and_streams_are_those_of_the_command() {
     assert_eq!(child.wait_with_output().unwrap().stdout, b"through\n");
 }
 
-/// As `ip netns exec`: who starts it with nohup, or in the background of a script, means the
-/// command.
+/// As in `ip netns exec`: signals that nohup or a script ignores stay ignored in the command.
 #[test]
 fn privileged_ignored_signals_stay_ignored() {
     if !privileged::require() {
@@ -106,7 +105,7 @@ fn privileged_sys_shows_the_interfaces_inside() {
     let mounted = "grep -o ' /sys/[^ ]*' /proc/self/mountinfo | sort -u";
     let outside = run(std::process::Command::new("sh").args(["-c", mounted]));
     assert_eq!(run(&mut bed.exec("b", ["sh", "-c", mounted])), outside);
-    // The host's table is as it was, but for namespaces of other tests.
+    // The host's mount table is unchanged, apart from namespaces of other tests.
     let lines = |table: &str| -> Vec<String> {
         table.lines().filter(|line| !line.contains(" nsfs ")).map(str::to_owned).collect()
     };

@@ -1,4 +1,4 @@
-//! Labs that are not whole: because somebody was killed, or took a part away.
+//! Incomplete labs: a process was killed, or a part was removed.
 
 use std::process::Command;
 use std::thread;
@@ -11,8 +11,8 @@ use wirelane_testkit::{privileged, tools};
 use super::bed::{Bed, exchange, host, take_down};
 use super::shared::{PATIENCE, assert_refused};
 
-/// `up` and `down` are killed at moments spread over the time that they take; whatever is left, the
-/// next command does what it is asked to do.
+/// `up` and `down` are killed at moments spread over their duration. The next command then works,
+/// whatever is left.
 #[test]
 fn privileged_nothing_is_left_of_who_is_killed() {
     if !privileged::require() {
@@ -36,7 +36,7 @@ fn privileged_nothing_is_left_of_who_is_killed() {
             let state = bed.status()["state"].as_str().unwrap().to_owned();
             assert!(["absent", "partial", "up"].contains(&&*state), "{state}");
             states.push((action, state));
-            // Every other time it is repaired, and the rest of the time removed as it is.
+            // Every other time the lab is repaired, otherwise removed without repair.
             if step % 2 == 0 {
                 bed.up(&[]);
                 assert_eq!(bed.status()["state"], "up", "{states:?}");
@@ -111,8 +111,8 @@ fn privileged_what_runs_in_a_damaged_lab_is_not_ended_by_up() {
     assert!(!sleeper.wait(PATIENCE).status.success());
 }
 
-/// Somebody mounts the directory of names upon itself, as the first `ip netns add` of a system
-/// does, and mounts are copied into other mount namespaces.
+/// The directory of names is mounted upon itself, as by a system's first `ip netns add`, and mounts
+/// are copied into other mount namespaces.
 #[test]
 fn privileged_copies_of_the_names_elsewhere_do_not_keep_the_lab() {
     if !privileged::require() || !tools::require("unshare") {
@@ -120,7 +120,7 @@ fn privileged_copies_of_the_names_elsewhere_do_not_keep_the_lab() {
     }
     let bed = Bed::new();
     bed.up(&[]);
-    // Another mount namespace, which gets no news of this one.
+    // Another mount namespace, which receives no mount events from this one.
     let script = "echo ready; while [ -e \"$0\" ]; do sleep 0.02; done; echo gone";
     let path = bed.path("a");
     let mut command = Command::new("unshare");

@@ -71,7 +71,7 @@ fn privileged_addresses_offloads_and_silence_are_as_asked() {
         let offloads = json!({"tx": true, "tso": false, "uso": true, "gso": false, "gro": true});
         assert_eq!(interface["offloads"], offloads);
     }
-    // What is sent, and nothing else, is on the wire.
+    // The wire carries only packets that the test sends.
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("x.pcapng");
     let mut capture = ChildGuard::spawn(&mut bed.exec(
@@ -93,7 +93,7 @@ fn privileged_addresses_offloads_and_silence_are_as_asked() {
     for _ in 0..50 {
         exchange(&bed, "192.0.2.5".parse().unwrap(), "192.0.2.6".parse().unwrap(), b"one of fifty");
     }
-    // The capture took the place of `lab exec`: ^C reaches it.
+    // `lab exec` became the capture: ^C reaches it.
     capture.interrupt();
     let ended = capture.wait(PATIENCE);
     let summary: Value =
@@ -153,7 +153,7 @@ fn privileged_labs_do_not_know_each_other() {
     if !privileged::require() {
         return;
     }
-    // All have the same addresses.
+    // All labs have the same addresses.
     let beds = [Bed::new(), Bed::new(), Bed::new()];
     let starting: Vec<_> =
         beds.iter().map(|bed| ChildGuard::spawn(&mut bed.lab(&["up"]))).collect();
@@ -229,11 +229,11 @@ fn privileged_down_asks_before_it_kills_and_spares_threads() {
     for child in &mut children {
         child.wait_until(PATIENCE, |child| child.stdout().contains("ready"));
     }
-    // A process that merely has a thread inside: this one.
+    // This process, which has only a thread inside.
     let document = bed.inside("a", || {
         let ended = run(Command::new(env!("CARGO_BIN_EXE_wirelane")).arg("--version"));
         assert!(ended.starts_with("wirelane "));
-        // Time enough for a shell to wake up and say goodbye.
+        // Enough time for a shell to handle SIGTERM.
         bed.down_from_outside(&["--grace", "10s", "--json"])
     });
     let pids = |key: &str| -> Vec<u64> {

@@ -17,7 +17,7 @@ fn privileged_a_forwarder_joins_the_stacks_behind_tap_devices() {
     let before = host();
     let bed = Bed::new();
     bed.up(&["--tap", "both", "--queues", "2"]);
-    // The kernel takes up to a second to see that nobody is at the other end of a TAP device.
+    // The kernel needs up to a second to notice that no process has opened a TAP device.
     let deadline = Instant::now() + PATIENCE;
     let status = loop {
         let status = bed.status();
@@ -46,7 +46,7 @@ fn privileged_a_forwarder_joins_the_stacks_behind_tap_devices() {
     for forwarder in &mut forwarders {
         forwarder.wait_until(PATIENCE, |child| child.stderr().contains("forwarding between"));
     }
-    // A frame that was sent before the other forwarder is ready is lost, as on any wire.
+    // A frame that is sent before the other forwarder is ready is lost, as on any wire.
     for (from, to) in [("10.87.0.1", "10.87.0.2"), ("fd57:6972:656c::1", "fd57:6972:656c::2")] {
         exchange(&bed, from.parse().unwrap(), to.parse().unwrap(), b"through two forwarders");
         // Longer than the MTU: fragments.

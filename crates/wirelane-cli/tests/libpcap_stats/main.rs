@@ -1,5 +1,4 @@
-//! `wirelane stats` sees programs over Wirelane's libpcap: what it says of them, and that it is
-//! exact.
+//! `wirelane stats` shows programs over Wirelane's libpcap, with exact counters.
 #![allow(clippy::unwrap_used)]
 
 #[path = "../shared/mod.rs"]
@@ -16,7 +15,7 @@ use wirelane_testkit::process::{ChildGuard, output};
 use wirelane_testkit::tap::MultiQueueTap;
 use wirelane_testkit::{c, packets, privileged, tools};
 
-/// What `wirelane stats` says of a process.
+/// The statistics of a process.
 #[track_caller]
 fn stats(pid: u32) -> Value {
     let output = output(&mut wirelane(["stats", "--json", &pid.to_string()]));
@@ -24,14 +23,14 @@ fn stats(pid: u32) -> Value {
     serde_json::from_str(&output.stdout).unwrap()
 }
 
-/// Waits until this holds for what it says.
+/// Waits until `holds` accepts the statistics.
 #[track_caller]
 fn wait_until(child: &mut ChildGuard, pid: u32, holds: impl Fn(&Value) -> bool) -> Value {
     child.wait_until(PATIENCE, |_| holds(&stats(pid)));
     stats(pid)
 }
 
-/// Packets that were delivered, by port, queue and class, where there are any.
+/// Delivered packets by port, queue and class, without zeros.
 fn delivered(stats: &Value) -> Vec<(u64, u64, String, u64)> {
     let queues = stats["queues"].as_array().unwrap().iter();
     let row = |queue: &Value| {
@@ -46,7 +45,7 @@ fn delivered(stats: &Value) -> Vec<(u64, u64, String, u64)> {
     queues.map(row).filter(|row| row.3 > 0).collect()
 }
 
-/// A program over our libpcap, in a namespace.
+/// A program over Wirelane's libpcap, in a namespace.
 fn start(ns: &Namespace, program: impl AsRef<Path>, args: &[&str]) -> ChildGuard {
     let mut command = ns.command(program.as_ref());
     ChildGuard::spawn(Library::Ours.of(command.args(args)))
@@ -61,7 +60,7 @@ fn handles() -> PathBuf {
     program
 }
 
-/// So many frames to each queue.
+/// Sends this many frames to each queue.
 fn send(tap: &MultiQueueTap, counts: &[u64]) {
     for (queue, count) in counts.iter().enumerate() {
         (0..*count).for_each(|k| tap.write(queue, &packets::udp4(k).length(100).build()));
@@ -93,7 +92,7 @@ fn privileged_every_packet_of_tcpdump_is_counted_once() {
     assert_eq!(now["ports"][0]["interface"], "tap0");
     assert!(now["cpu"]["user_s"].is_f64());
 
-    // It asks for its statistics when it is told to; then they are here, too.
+    // On this signal it calls pcap_stats(3), whose results the statistics show, too.
     tcpdump.signal(rustix::process::Signal::USR1);
     let asked = |stats: &Value| stats["handles"][0]["ps_recv"] == 2370;
     let now = wait_until(&mut tcpdump, pid, asked);
@@ -102,7 +101,7 @@ fn privileged_every_packet_of_tcpdump_is_counted_once() {
         (&0.into(), &"tap0".into())
     );
 
-    // For people, as rates, in the list; and what cannot be done.
+    // For people, as rates, in the list; and the refused requests.
     let text = output(&mut wirelane(["stats", &pid.to_string()])).stdout;
     let head = format!("process {pid}: tcpdump over Wirelane's libpcap ");
     assert!(text.starts_with(&head), "{text}");
@@ -141,7 +140,7 @@ fn privileged_packets_that_are_lost_are_counted_as_lost() {
     tcpdump.wait_until(PATIENCE, |child| child.stderr().contains("listening on"));
     let pid = tcpdump.id();
     tcpdump.signal(rustix::process::Signal::STOP);
-    // More than any ring holds: the least is 8 MiB.
+    // More than any ring holds: the smallest is 8 MiB.
     let sent = [120_000, 100_000];
     send(&tap, &sent);
     tcpdump.signal(rustix::process::Signal::CONT);
@@ -187,7 +186,7 @@ fn privileged_handles_of_one_program_are_shown_together() {
     std::fs::remove_file(program).unwrap();
 }
 
-/// A program that becomes a daemon: what its child reads is the child's.
+/// A program that becomes a daemon: packets that the child reads count for the child.
 #[test]
 fn privileged_a_child_shows_its_own() {
     if !privileged::require() || !tools::require("gcc") {
@@ -208,7 +207,7 @@ fn privileged_a_child_shows_its_own() {
         stats["totals"]["delivered"].as_u64()
     };
     send(&tap, &[50, 50]);
-    // The counters go on from where they were at the fork.
+    // The child's counters start with the values at the fork.
     parent.wait_until(PATIENCE, |_| total(child.to_string()) == Some(130));
     assert_eq!(total(parent.id().to_string()), Some(30));
     let pid = rustix::process::Pid::from_raw(child as i32).unwrap();

@@ -1,4 +1,4 @@
-//! What is refused, and how.
+//! Refused arguments, and their messages.
 
 use wirelane_testkit::privileged;
 use wirelane_testkit::process::output;

@@ -1,4 +1,4 @@
-//! A queue that lets only so much through is found out.
+//! The rate limit of a queue is found.
 
 use wirelane_testkit::{privileged, tools};
 
@@ -15,7 +15,7 @@ fn privileged_the_rate_of_a_bottleneck_is_found_within_a_percent() {
     }
     let middle = Middle::new();
     middle.bridge();
-    // 60 packets wait at most.
+    // At most 60 packets wait.
     let tbf = "qdisc add dev END root tbf rate 3840000 burst 1500 limit 3600";
     let tbf = tbf.replace("END", &middle.ends[1]);
     middle.inside.run("tc", tbf.split(' '));
@@ -28,10 +28,10 @@ fn privileged_the_rate_of_a_bottleneck_is_found_within_a_percent() {
         assert_eq!(throughput["complete"], true);
         let says_so = throughput["sender_bound"] == true || throughput["sender_late"] == true;
         let rate = throughput["pps"].as_f64().unwrap();
-        // A rate that passed is one, whatever the sender did.
+        // A rate that passed is valid, whatever the sender did.
         assert!(rate < 1.01 * LIMIT, "{throughput}");
         if says_so {
-            // It could not send at the rates it had to: others have the CPU.
+            // The sender did not reach its rates: other processes have the CPU.
             eprintln!("attempt {attempt}: the sender was held up: {throughput}");
             assert!(attempt < 4, "this machine has no time for the sender: nothing was measured");
             continue;

@@ -1,4 +1,4 @@
-//! Loss, copies and reordering that a program in between injects are reported exactly.
+//! Loss, copies and reordering by a program in between are reported exactly.
 
 use serde_json::Value;
 use wirelane_testkit::privileged;
@@ -6,8 +6,8 @@ use wirelane_testkit::privileged;
 use super::middle::{Fault, Middle};
 use super::ndr;
 
-/// Of every thousand packets: there one is lost, two are copied and one comes three late; back four
-/// are lost.
+/// Of every thousand packets there, one is lost, two are copied, and one is three packets late;
+/// back, four are lost.
 fn injected(from: usize, _: u32, sequence: u32) -> Fault {
     match (from, sequence % 1000) {
         (0, 7) => Fault::Lose,
@@ -50,8 +50,8 @@ fn privileged_what_is_injected_is_reported_exactly() {
     assert!(times[0] > 0 && times.is_sorted(), "{latency}");
 }
 
-/// Of every hundred packets the first stream loses one, and the third has two copied; back the
-/// second has one late.
+/// Of every hundred packets there, the first stream loses one and the third has two copied; back,
+/// the second has one late.
 fn by_flow(from: usize, flow: u32, sequence: u32) -> Fault {
     match (from, flow, sequence % 100) {
         (0, 0, 7) => Fault::Lose,
@@ -122,7 +122,8 @@ fn privileged_faults_are_told_apart_by_flow() {
         ("files", [1000, 1000, 0, 20, 0, 0]),
     ];
     assert_eq!(of(0), there);
-    // Every fourth packet is of that flow: two of its own go before, and only these count.
+    // Every fourth packet belongs to that flow: two of the flow's packets overtake it, and only
+    // these count.
     let back =
         [("voice back", [3000, 3000, 0, 0, 0, 0]), ("files back", [1000, 1000, 0, 0, 10, 2])];
     assert_eq!(of(1), back);
@@ -135,7 +136,7 @@ fn privileged_a_perfect_path_is_perfect() {
     }
     let middle = Middle::new();
     middle.bridge();
-    // Something else is received meanwhile, which is no part of it.
+    // Other traffic during the test is no part of it.
     let neighbour = middle.inside.spawn("ping", ["-q", "-i", "0.2", "-I", "br0", "198.18.0.77"]);
     let found = ndr(
         &middle.tester,

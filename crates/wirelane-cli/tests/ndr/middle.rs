@@ -1,4 +1,5 @@
-//! What lies between the two ports: another namespace with the other ends of two cables.
+//! The device under test between the two ports: another namespace with the other ends of two
+//! cables.
 
 use wirelane::Result;
 use wirelane::frame::Batch;
@@ -7,7 +8,7 @@ use wirelane::port::{self, OpenOptions, Rx};
 use wirelane_testkit::netns::Namespace;
 use wirelane_testkit::veth::VethPair;
 
-/// The tester has `a0` and `a1`, their cables end here as `b0` and `b1`.
+/// The tester has `a0` and `a1`. Their cables end here as `b0` and `b1`.
 pub(crate) struct Middle {
     pub(crate) tester: Namespace,
     pub(crate) inside: Namespace,
@@ -40,7 +41,7 @@ impl Middle {
         ip(&["link", "set", "br0", "up"]);
     }
 
-    /// Joins both cables by a program that does with each signed packet what `faults` says of its
+    /// Joins both cables by a program that applies `faults` to each signed packet, by its
     /// direction, flow and sequence number.
     pub(crate) fn forward(&self, faults: fn(usize, u32, u32) -> Fault) -> Running<Faulty> {
         self.inside.inside(|| {
@@ -58,13 +59,13 @@ impl Middle {
     }
 }
 
-/// What happens to a packet.
+/// The fault of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
     None,
     Lose,
     Copy,
-    /// It leaves after so many later ones.
+    /// The packet leaves after this many later ones.
     Delay(usize),
 }
 
@@ -72,7 +73,7 @@ pub(crate) struct Faulty {
     out: Forwarder,
     from: usize,
     faults: fn(usize, u32, u32) -> Fault,
-    /// With the number of packets that go before it.
+    /// Held packets, with the number of packets that must leave before each.
     held: Vec<(usize, Vec<u8>)>,
 }
 
@@ -134,8 +135,8 @@ impl Consumer for Faulty {
     }
 }
 
-/// Flow and sequence number, where the format of signatures has them. What the host sends by itself
-/// has other addresses.
+/// Flow and sequence number, at their places in the signature. Packets of the host itself have
+/// other addresses.
 fn signed(packet: &[u8]) -> Option<(u32, u32)> {
     let is_test = matches!(packet.get(26..28), Some([198, 18 | 19]));
     let [.., f0, f1, f2, s0, s1, s2, s3, _, _, _, _, _, _, _] = *packet.last_chunk::<18>()?;

@@ -9,7 +9,7 @@ use wirelane_testkit::{privileged, tools};
 use super::middle::Middle;
 use super::shared::WIRELANE;
 
-/// Loads the page into frames of a phone's and a screen's width, and complains of what does not
+/// Loads the page into frames of a phone's and a screen's width, and reports content that does not
 /// fit.
 const FRAMES: &str = r#"<!DOCTYPE html><link rel="icon" href="data:,">
 <iframe src="page.html" style="width: 390px; height: 800px; border: 0"></iframe>

@@ -30,7 +30,7 @@ fn packets_are_the_same_after_any_chain() {
         let said = ours(["convert"], &[&last, &next]);
         let is_lacking = said.contains("note: not in the output, which pcapng could hold: ");
         assert_eq!(is_lacking, last == first, "{said}");
-        // As it is, and unpacked by the usual tools: Wireshark before 4.2 reads only the first
+        // Read directly, and unpacked by the usual tools: Wireshark before 4.2 reads only the first
         // frame.
         let plain = files.path("plain");
         let unpack = match suffix.rsplit('.').next() {
@@ -54,8 +54,7 @@ fn packets_are_the_same_after_any_chain() {
     }
 }
 
-/// Comments, interfaces, secrets and custom blocks stay; what they become in pcap is told, with
-/// counts.
+/// Comments, interfaces, secrets and custom blocks are kept. For pcap, a note counts the lost ones.
 #[test]
 fn what_is_beside_packets_stays_or_is_told() {
     if !has_wireshark() {
@@ -85,7 +84,7 @@ fn what_is_beside_packets_stays_or_is_told() {
     assert_eq!(interfaces(&z), interfaces(&x));
     let comments = about_its("Capture comment", &z);
     assert!(comments.contains(&"of all".into()) && comments.contains(&"of mine".into()));
-    // Wireshark's tools of some versions cannot take secrets out.
+    // Some versions of Wireshark's tools cannot extract secrets.
     let text = fs::read(&keys).unwrap();
     let plain = fs::read(&z).unwrap();
     assert_eq!(plain.windows(text.len()).filter(|part| *part == text).count(), 1);
@@ -97,7 +96,7 @@ fn what_is_beside_packets_stays_or_is_told() {
     }
 }
 
-/// The packets of a part are those that tcpdump finds by the same words.
+/// A part has the packets that tcpdump selects with the same expression.
 #[test]
 fn parts_are_those_of_tcpdump_and_editcap() {
     if !has_wireshark() || !tools::require("tcpdump") {
@@ -115,7 +114,7 @@ fn parts_are_those_of_tcpdump_and_editcap() {
     ours(["convert", "-f", "udp and ip[19] & 1 = 1"], &[&x, &part]);
     let found = seen(&part);
     assert!(!found.is_empty() && found.len() < 5000);
-    // tcpdump has no nanoseconds here.
+    // tcpdump writes no nanoseconds here.
     let untimed = |lines: &[String]| {
         lines.iter().map(|line| line.split_once('\t').unwrap().1.to_owned()).collect::<Vec<_>>()
     };
@@ -124,7 +123,7 @@ fn parts_are_those_of_tcpdump_and_editcap() {
     assert!(said.contains("x.pcapng: 10 packets"), "{said}");
     run(Command::new("editcap").args(["-s", "20", "-r"]).args([&x, &theirs]).arg("1-10"));
     assert_eq!(seen(&part), seen(&theirs));
-    // By time: the packets from the hundredth to the one before the two hundredth.
+    // By time: from the hundredth packet to the one before the two hundredth.
     let all = seen(&x);
     let time = |at: usize| {
         let seconds = all[at].split_once('\t').unwrap().0;
@@ -141,7 +140,7 @@ fn parts_are_those_of_tcpdump_and_editcap() {
     assert_eq!(seen(&part), all.iter().filter(is_between).cloned().collect::<Vec<_>>());
 }
 
-/// Standard input and output; damage; what cannot be.
+/// Standard input and output, damaged files, and refusals.
 #[test]
 fn pipes_damage_and_refusals() {
     let files = Files::new();

@@ -1,4 +1,4 @@
-//! Nothing of a capture file is lost on its way through a command, or it is told: beside mergecap,
+//! A command keeps all parts of a capture file, or reports the loss: compared with mergecap,
 //! editcap, capinfos and tshark.
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
 
@@ -38,7 +38,7 @@ impl Files {
         self.0.path().join(name)
     }
 
-    /// A capture of some thousand packets of several queues.
+    /// A capture of 5000 packets of several queues.
     fn capture(&self, name: &str) -> PathBuf {
         let path = self.path(name);
         run(wirelane(["capture", "-q", "sim:4?count=5000&other=7&tx=5&flows=99", "-w"]).arg(&path));
@@ -46,7 +46,7 @@ impl Files {
     }
 }
 
-/// Runs a command of ours on files: what it says.
+/// Runs a command of Wirelane on files. Returns its standard error.
 #[track_caller]
 fn ours<'a>(words: impl IntoIterator<Item = &'a str>, files: &[&Path]) -> String {
     let ended = output(wirelane(words).args(files));
@@ -54,8 +54,8 @@ fn ours<'a>(words: impl IntoIterator<Item = &'a str>, files: &[&Path]) -> String
     ended.stderr
 }
 
-/// All that pcap can say of each packet of a file, as tshark reads it: time, lengths and a hash of
-/// its bytes.
+/// Each packet of a file in the form that pcap can hold, as tshark reads it: time, lengths and a
+/// hash of its bytes.
 #[track_caller]
 fn seen(file: &Path) -> Vec<String> {
     let fields = ["frame.time_epoch", "frame.len", "frame.cap_len", "frame.md5_hash"];
@@ -71,7 +71,7 @@ fn packet_comments(file: &Path) -> Vec<Vec<String>> {
     filtered_fields(file, "frame.comment", &["frame.number", "frame.comment"])
 }
 
-/// What capinfos says of a file, line by line: name and value.
+/// The output of capinfos for a file, line by line: name and value.
 #[track_caller]
 fn about(file: &Path) -> Vec<(String, String)> {
     let text = run(Command::new("capinfos").arg("-A").arg(file));
@@ -79,13 +79,13 @@ fn about(file: &Path) -> Vec<(String, String)> {
     pairs.map(|(name, value)| (name.trim().to_owned(), value.trim().to_owned())).collect()
 }
 
-/// The values of one of those names.
+/// The values with this name.
 #[track_caller]
 fn about_its(name: &str, file: &Path) -> Vec<String> {
     about(file).into_iter().filter(|(found, _)| found == name).map(|(_, value)| value).collect()
 }
 
-/// Whether tshark, capinfos, editcap and mergecap are there.
+/// Whether tshark, capinfos, editcap and mergecap are installed.
 fn has_wireshark() -> bool {
     ["tshark", "capinfos", "editcap", "mergecap"].into_iter().all(tools::require)
 }

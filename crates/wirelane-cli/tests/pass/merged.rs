@@ -1,4 +1,4 @@
-//! Captures of two hosts become one, as by mergecap.
+//! Captures of two hosts are merged as by mergecap.
 
 use std::fs;
 
@@ -43,13 +43,13 @@ fn two_hosts_are_merged_as_by_mergecap() {
         bytes.windows(13).filter(|part| part == b"CLIENT_RANDOM").count()
     };
     assert_eq!(secrets(&ours_file), 2);
-    // mergecap says which files it has merged instead of what they say.
+    // mergecap replaces the comments of the files by their names.
     let comments = about_its("Capture comment", &ours_file);
     for host in ["a", "b"] {
         assert!(comments.contains(&format!("file of host {host}")), "{comments:?}");
     }
-    // Through a port, the interfaces of both hosts stay apart, though their queues have the same
-    // numbers.
+    // Through a port, the interfaces of both hosts stay separate, although their queues have the
+    // same numbers.
     let again = files.path("again.pcapng");
     ours(["capture", "-q", "-r"], &[&ours_file, Path::new("-w"), &again]);
     assert_eq!(seen(&again), seen(&theirs));

@@ -1,4 +1,4 @@
-//! Every command that writes what it reads keeps all of it: `capture`, `forward`, `merge` and
+//! Every command that copies packets keeps all metadata: `capture`, `forward`, `merge` and
 //! `convert`.
 
 use std::fs;
@@ -33,15 +33,15 @@ const HASH: u16 = 3;
 /// 10.0.0.1 is host.example; the end.
 const NAMES: &[u8] = b"\x01\0\x11\0\x0a\0\0\x01host.example\0\0\0\0\0\0\0\0";
 
-/// Names, secrets and a custom block, one a packet.
+/// Names, secrets and a custom block.
 fn annexes() -> [Vec<u8>; 3] {
     let secrets = [&0x544c_534b_u32.to_ne_bytes()[..], &8_u32.to_ne_bytes(), b"CLIENT_R"].concat();
     let custom = [&32473_u32.to_ne_bytes()[..], b"whatever"].concat();
     [block(4, NAMES), block(10, &secrets), block(0xbad, &custom)]
 }
 
-/// A file with all that can be beside packets. Two of its interfaces have one queue, as those of
-/// two hosts, and a packet is nearly as long as a usual frame, one much longer.
+/// A file with every kind of metadata. Two of its interfaces have the same queue, as from two
+/// hosts. One packet is nearly as long as a usual frame, and one much longer.
 fn rich(path: &Path) {
     let named = |name: &str, comment: &str| Source {
         options: option(COMMENT, comment.as_bytes()),
@@ -87,19 +87,19 @@ fn rich(path: &Path) {
     writer.finish(&[]).unwrap();
 }
 
-/// A word of a command line with the names of the files.
+/// A word of a command line with the paths filled in.
 fn named(word: &str, input: &Path, output: &Path) -> String {
     word.replace("{in}", input.to_str().unwrap()).replace("{out}", output.to_str().unwrap())
 }
 
-/// All that is said of a packet: its interface, time, bytes and options.
+/// A packet with its interface, time, bytes and options.
 type Whole = (Source, u64, Vec<u8>, Vec<(u16, Vec<u8>)>);
 
-/// What a file has.
+/// The content of a file.
 #[derive(Debug, Default)]
 struct Content {
     packets: Vec<Whole>,
-    /// Blocks beside packets, each with the number of packets before it.
+    /// Blocks of metadata, each with the number of packets before it.
     annexes: Vec<(usize, Vec<u8>)>,
     section: Section,
 }
@@ -111,7 +111,7 @@ fn content(path: &Path) -> Content {
         match reader.step().unwrap() {
             Step::Packet => {
                 let record = reader.current();
-                // A capture says how much of a packet it keeps at most.
+                // A capture writes its snapshot length into the interface.
                 let source =
                     Source { snaplen: 0, ..reader.interfaces()[record.interface as usize].clone() };
                 let known = options(reader.options()).map(|(code, value)| (code, value.to_vec()));
@@ -129,7 +129,7 @@ fn content(path: &Path) -> Content {
     found
 }
 
-/// Whether it says of itself what the rich file does.
+/// Whether the section has the rich file's metadata.
 #[track_caller]
 fn assert_inherits(section: &Section, name: &str) {
     let comments: Vec<_> = section.comments().collect();
@@ -160,7 +160,7 @@ fn all_of_a_file_goes_through_every_command() {
             let blocks =
                 |of: &Content| of.annexes.iter().map(|(_, one)| one.clone()).collect::<Vec<_>>();
             assert_eq!(blocks(&found), blocks(&expected), "{words:?}");
-            // None is behind the packets that it explains.
+            // No block follows the packets that it explains.
             for ((at, _), (before, _)) in found.annexes.iter().zip(&expected.annexes) {
                 assert!(at <= before && (is_through_ports || at == before), "{words:?}");
             }
@@ -217,7 +217,7 @@ fn every_file_of_a_rotation_and_of_a_split_has_them() {
     }
 }
 
-/// What pcap has no place for is told, by every command with the same words.
+/// Every command reports the metadata that pcap cannot hold, in the same words.
 #[test]
 fn what_pcap_cannot_hold_is_told() {
     let files = Files::new();
@@ -240,8 +240,8 @@ fn what_pcap_cannot_hold_is_told() {
     }
 }
 
-/// A store keeps interfaces and all that is said of packets and of the file, also for who extracts;
-/// it counts the rest.
+/// A store keeps interfaces and the metadata of packets and of the file, also for `extract`. It
+/// counts the rest.
 #[test]
 fn a_store_keeps_options_and_counts_what_it_leaves_out() {
     let files = Files::new();
@@ -264,8 +264,8 @@ fn a_store_keeps_options_and_counts_what_it_leaves_out() {
     assert_eq!(content(&y).packets, expected.packets);
 }
 
-/// A file of two sections, as `cat` makes it: who has written the header of the output already can
-/// only count.
+/// A file of two sections, as `cat` makes it: a command that has already written the header of its
+/// output can only count the second header's metadata.
 #[test]
 fn what_later_sections_say_is_counted() {
     let files = Files::new();
@@ -278,7 +278,7 @@ fn what_later_sections_say_is_counted() {
         direction: Direction::Unknown,
         data: &[0; 60],
     };
-    // Two comments and another system, by the same program.
+    // Two comments and another system, with the same program.
     let mut section =
         Section { application: "Dumpcap".into(), os: "Minix".into(), ..Section::default() };
     section.add_comment("of the second");

@@ -1,4 +1,4 @@
-//! Secrets of TLS stay with the packets that they decrypt.
+//! TLS secrets stay with the packets that they decrypt.
 
 use std::fs;
 
@@ -8,7 +8,7 @@ use wirelane_testkit::privileged;
 use super::running::Running;
 use super::*;
 
-/// What clients ask for. Nobody reads it without the secrets.
+/// The page that clients request. It cannot be read without the secrets.
 const PAGE: &str = "/a-page-that-nobody-sees";
 
 #[test]
@@ -77,7 +77,8 @@ fn privileged_tshark_decrypts_what_went_through_every_command() {
         assert_eq!(pages(&out), 2, "{words:?}");
         fs::remove_file(&out).unwrap();
     }
-    // A rotation by size: every file has what decrypts it. A handshake is in one of them.
+    // A rotation by number of packets: every file has its secrets. Each handshake is in one of
+    // them.
     let rotated = ["capture", "-q", "--rotate-packets", "1000", "-r"];
     ours(rotated, &[&y, Path::new("-w"), &files.path("r.pcapng")]);
     let found = fs::read_dir(files.0.path()).unwrap().map(|one| one.unwrap().path());

@@ -1,4 +1,4 @@
-//! What cannot be is refused on one line, and leaves nothing.
+//! Impossible requests are refused on one line, and leave no files.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! An interface that goes and comes back.
+//! An interface that is removed and created again.
 
 use tempfile::tempdir;
 use wirelane_testkit::tap::MultiQueueTap;
@@ -19,7 +19,7 @@ fn privileged_with_wait_a_recording_outlives_its_interface() {
     let args = [&port, store, "--wait", "--tx-queues", "none", "--other", "off"];
     let mut recording = Running::start(Some(&ns), &args);
     for round in 1..=3_u64 {
-        // Until it is there again for the recording, packets pass it by.
+        // Packets are lost until the recording has found the new interface.
         let pid = recording.pid();
         recording.child.wait_until(PATIENCE, |_| {
             tap.write(0, &frames::raw(round));

@@ -1,4 +1,4 @@
-//! `wirelane record` and `wirelane trigger` as a user meets them: what is in the store afterwards.
+//! `wirelane record` and `wirelane trigger` as a user sees them, and the content of the store.
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
 
 #[path = "../shared/mod.rs"]
@@ -22,7 +22,7 @@ use wirelane_testkit::process::{ChildGuard, output};
 
 use self::shared::*;
 
-/// Runs `wirelane record` to its end, which must be a good one; returns the summary.
+/// Runs `wirelane record`, which must succeed. Returns the summary.
 #[track_caller]
 fn record(args: &[&str]) -> Value {
     summary(&output(wirelane(["record", "-q", "--json"]).args(args)))
@@ -52,7 +52,7 @@ fn stored(store: &Path) -> Vec<Packet> {
     segments(store).iter().flat_map(packets).collect()
 }
 
-/// The last counters in the store of each queue and class say what the summary says.
+/// The last counters of each queue and class in the store equal the summary's.
 #[track_caller]
 fn assert_counters(summary: &Value, store: &Path) {
     let mut last = std::collections::BTreeMap::new();
@@ -83,14 +83,14 @@ struct Running {
 }
 
 impl Running {
-    /// Starts `wirelane record -q --json` and waits until it takes packets.
+    /// Starts `wirelane record -q --json` and waits until it receives packets.
     #[track_caller]
     fn start(ns: Option<&Namespace>, args: &[&str]) -> Self {
         let command = ns.map_or_else(|| Command::new(WIRELANE), |ns| ns.command(WIRELANE));
         Self::spawn(command, args)
     }
 
-    /// As [`Running::start`], with a command that has arguments already.
+    /// As [`Running::start`], with a command that already has arguments.
     #[track_caller]
     fn spawn(mut command: Command, args: &[&str]) -> Self {
         let child = ChildGuard::spawn(command.args(["record", "-q", "--json"]).args(args));
@@ -103,7 +103,7 @@ impl Running {
         self.child.id().to_string()
     }
 
-    /// Waits until this holds for what `wirelane stats` says of it.
+    /// Waits until `holds` accepts the output of `wirelane stats`.
     #[track_caller]
     fn wait_until(&mut self, holds: impl Fn(&Value) -> bool) {
         let pid = self.pid();
@@ -113,13 +113,13 @@ impl Running {
         });
     }
 
-    /// Waits until so many packets were delivered.
+    /// Waits until this many packets were delivered.
     #[track_caller]
     fn wait_for(&mut self, packets: u64) {
         self.wait_until(|stats| number(&stats["totals"]["delivered"]) >= packets);
     }
 
-    /// Ends it as ^C does; returns its summary.
+    /// Ends it as ^C does. Returns its summary.
     #[track_caller]
     fn finish(self) -> Value {
         self.child.interrupt();

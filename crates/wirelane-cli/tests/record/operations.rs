@@ -1,4 +1,4 @@
-//! What an operator sees and does: counters, a full disk, the end.
+//! An operator's view: counters, a full disk, the end.
 
 use tempfile::tempdir;
 use wirelane_testkit::privileged;
@@ -43,7 +43,8 @@ fn with_a_disk(path: &str, size: &str, script: &str) -> Command {
     command
 }
 
-/// A disk that fills up: packets are dropped and counted, and when there is room it goes on.
+/// A disk that fills up: packets are dropped and counted, and recording continues once there is
+/// room.
 #[test]
 fn privileged_a_full_disk_is_survived() {
     if !privileged::require() {
@@ -68,7 +69,7 @@ fn privileged_a_full_disk_is_survived() {
     recording.wait_until(|stats| stats["store"]["trouble"].is_null());
     let packets_then = recorded(&recording);
     recording.wait_until(|stats| number(&stats["store"]["packets"]) > packets_then);
-    // What counts of it is readable.
+    // Finished segments are readable.
     let copies = tempdir().unwrap();
     for segment in segments(&inside.join("s")) {
         let copy = copies.path().join(segment.file_name().unwrap());

@@ -1,4 +1,4 @@
-//! A simulated port: every packet is where it belongs, and none is missing.
+//! A simulated port: every packet is in its place, and none is missing.
 
 use tempfile::tempdir;
 use wirelane::Class;
@@ -8,7 +8,7 @@ use wirelane_testkit::tools;
 
 use super::*;
 
-/// The numbers of the packets of a simulated port, each of which is what its stream predicts.
+/// The numbers of the packets of a simulated port. Each packet must be as its stream predicts.
 #[track_caller]
 fn numbers(spec: &str, packets: &[Packet]) -> Vec<u64> {
     let stream = Stream::new(&spec.parse().unwrap()).unwrap();
@@ -44,7 +44,7 @@ fn every_packet_of_every_queue_is_recorded_once() {
         assert!(numbers(spec, &stored(&store)).into_iter().eq(0..20_000));
         assert_counters(&summary, &store);
         let bytes: u64 = segments(&store).iter().map(|path| path.metadata().unwrap().len()).sum();
-        // The start of each segment, its description, is not counted.
+        // The description at the start of each segment is not counted.
         let starts = 4096 * segments(&store).len() as u64;
         assert_eq!(number(&summary["totals"]["written_bytes"]) + starts, bytes);
         assert_eq!(summary["totals"]["files"], segments(&store).len());
@@ -70,7 +70,7 @@ fn exactly_as_many_as_asked_for() {
     assert_eq!(stored(directory.path()).len(), 12_345);
 }
 
-/// The oldest go first, and there is never more than the limit, but for one segment.
+/// The oldest segments are deleted first, and the limit is exceeded by one segment at most.
 #[test]
 fn a_limit_of_bytes_is_kept() {
     let directory = tempdir().unwrap();

@@ -42,7 +42,7 @@ fn privileged_each_queue_has_its_own_segments() {
     assert!(seen.into_iter().eq(0..4000));
 }
 
-/// Another user, no capabilities, and files that a group may read.
+/// Another user without capabilities, and files that a group may read.
 #[test]
 fn privileged_files_are_made_after_privileges_are_gone() {
     const USER: u32 = 65_534;

@@ -1,11 +1,11 @@
-//! Only what is around a trigger is written.
+//! Only packets around a trigger are written.
 
 use rustix::process::Signal;
 use tempfile::tempdir;
 
 use super::*;
 
-/// Five seconds of packets in a file, 100 each second, of which one goes to port 7777.
+/// Five seconds of packets in a file, 100 each second. One has port 7777.
 #[track_caller]
 fn five_seconds(path: &Path) {
     use wirelane::pcap::{CaptureWriter, Record, Source, WriterOptions};
@@ -44,7 +44,7 @@ fn a_packet_that_matches_triggers() {
     assert_eq!(summary["totals"]["delivered"], 500);
     let kept = stored(&store);
     assert_eq!(summary["totals"]["written"], kept.len());
-    // Whole extents are written, so there may be more, but never less.
+    // Whole extents are written, so there may be more packets, but not fewer.
     let at = 1_700_000_002_500_000_000;
     let wanted = (at - 500_000_000..=at + 1_000_000_000).step_by(10_000_000);
     let times: Vec<_> = kept.iter().map(|packet| packet.timestamp).collect();
@@ -66,7 +66,7 @@ fn without_a_trigger_nothing_is_written() {
     assert!(segments(&store).is_empty());
 }
 
-/// By the command, and by the signal.
+/// With the command, and with the signal.
 #[test]
 fn a_user_triggers() {
     for by_signal in [false, true] {
@@ -102,7 +102,7 @@ fn others_cannot_be_triggered() {
     let recording = Running::start(None, &["sim:1?rate=1kpps", directory.path().to_str().unwrap()]);
     let refused = output(&mut wirelane(["trigger", &recording.pid()]));
     assert_refused(&refused, 1, &["no trigger", "everything is written"]);
-    // It changes nothing.
+    // The signal changes nothing.
     recording.child.signal(Signal::USR2);
     recording.finish();
 }

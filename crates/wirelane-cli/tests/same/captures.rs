@@ -20,7 +20,7 @@ pub(crate) fn others() -> Vec<Packet> {
     of_captures(|link_type| link_type != LINK_TYPE_ETHERNET)
 }
 
-/// The packets in order of time, no two at the same microsecond.
+/// The packets in order of time, each at a different microsecond.
 fn of_captures(is_wanted: impl Fn(u16) -> bool) -> Vec<Packet> {
     let mut packets = Vec::new();
     for (number, path) in tools::tcpdump_captures().iter().enumerate() {

@@ -16,8 +16,8 @@ pub(crate) struct Pending {
 }
 
 pub(crate) const PENDING: &[Pending] = &[
-    // One table takes the packets of one queue after those of another, not in order of time, and
-    // sequence numbers are judged in the order in which they come.
+    // One table takes the packets queue by queue instead of in order of time, and judges sequence
+    // numbers in that order.
     Pending { fault: 2, path: "--single", commands: &["flows"], traffic: &["sent again"] },
 ];
 

@@ -15,8 +15,8 @@ pub(crate) struct Port {
 }
 
 pub(crate) enum By {
-    /// Each command receives the packets itself, by this port and these options; with `QUICK` if
-    /// the port says nothing of its rings.
+    /// Each command receives the packets itself, by this port and these options. `QUICK` is added
+    /// if the port has no ring options.
     Itself(&'static str, &'static str),
     /// This program of `wirelane` writes a file that the commands read, as two programs cannot
     /// receive the same packets.

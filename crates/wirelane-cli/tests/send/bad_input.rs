@@ -1,4 +1,4 @@
-//! What cannot be sent is refused in words, before anything is.
+//! Impossible requests are refused with a message before any packet is sent.
 
 use tempfile::tempdir;
 use wirelane_testkit::netns::Namespace;
@@ -50,7 +50,7 @@ fn files_that_cannot_be_sent_are_refused() {
     refused(&["send", "sim:1", "--flows", &text("none.yaml")], 1, &["none.yaml", "ENOENT"]);
 }
 
-/// A megabyte of aliases or keys takes little memory and time.
+/// A megabyte of aliases or keys needs little memory and time.
 #[test]
 fn a_small_file_of_flows_stays_small() {
     let directory = tempdir().unwrap();

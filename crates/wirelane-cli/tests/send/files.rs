@@ -1,4 +1,4 @@
-//! From files to files and simulated interfaces: nothing here needs a privilege.
+//! From files to files and simulated interfaces, without privileges.
 
 use tempfile::tempdir;
 use wirelane_testkit::packets;
@@ -96,7 +96,7 @@ fn flows_that_are_to_be_measured_are_noted() {
     assert_eq!(summary["totals"]["sent"], 100);
     let notes = summary["ports"][0]["notes"].to_string();
     assert!(notes.contains("1 of 1 flows are to be measured"), "{notes}");
-    // A share of what has no speed.
+    // A share of an unknown speed.
     refused(
         &["send", "sim:1", "--flows", &flows("shapes.json"), "--from", "left"],
         2,

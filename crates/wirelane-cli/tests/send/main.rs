@@ -1,5 +1,4 @@
-//! `wirelane send` as a user meets it: what arrives is what was to be sent, what is counted, and
-//! what is refused.
+//! `wirelane send` as a user sees it: the packets arrive as requested, counters, and refusals.
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
 
 #[path = "../shared/mod.rs"]
@@ -24,13 +23,13 @@ use wirelane_testkit::process::output;
 
 use self::shared::*;
 
-/// Runs `wirelane send` to its end, which must be a good one; returns the summary.
+/// Runs `wirelane send`, which must succeed. Returns the summary.
 #[track_caller]
 fn send(args: &[&str]) -> Value {
     sent(&summary(&output(wirelane(["send", "-q", "--json"]).args(args))))
 }
 
-/// Checks that the sums are right.
+/// Checks the sums.
 #[track_caller]
 fn sent(summary: &Value) -> Value {
     assert_eq!(summary["command"], "send");

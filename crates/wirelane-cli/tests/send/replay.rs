@@ -1,4 +1,4 @@
-//! Real traffic, captured, replayed and rewritten: what arrives is what was captured.
+//! Real traffic, captured, replayed and rewritten: the captured packets arrive.
 
 use std::collections::HashSet;
 use std::path::PathBuf;
@@ -15,7 +15,7 @@ use wirelane_testkit::{privileged, tools};
 
 use super::*;
 
-/// Captures all that an interface receives, and what it sends if asked, while `traffic` runs.
+/// Captures received packets, and the queues of `sent`, while `traffic` runs.
 fn captured(of: &Namespace, interface: &str, sent: &str, path: &Path, traffic: impl FnOnce()) {
     let mut command = of.command(WIRELANE);
     let port = format!("packet:{interface}");
@@ -49,8 +49,7 @@ fn real_traffic() -> (TempDir, PathBuf) {
     (directory, path)
 }
 
-/// An error of one packet of iperf3's clock is as good as any; the middle of them says how exact it
-/// was.
+/// A single packet may be late for other reasons: the median shows the accuracy.
 fn median(mut values: Vec<u64>) -> u64 {
     values.sort_unstable();
     values[values.len() / 2]
@@ -68,7 +67,7 @@ fn privileged_real_traffic_arrives_as_it_was_captured() {
     arrives_as_captured(&directory, &file, &originals);
     let file = file.display().to_string();
 
-    // Other hosts, other ports, in a VLAN: it all leads back, and each checksum is right.
+    // Other hosts, other ports, in a VLAN: the rules can be undone, and each checksum is right.
     let to = directory.path().join("rewritten.pcapng");
     let port = format!("file:{}", to.display());
     let rewriting = ["--random-ip", "7", "--port", "+1000", "--vlan", "push:100", "--top-speed"];
@@ -87,7 +86,7 @@ fn privileged_real_traffic_arrives_as_it_was_captured() {
         assert_same(&frame, original);
     }
 
-    // No flow of a loop comes again in the next.
+    // No flow of a loop occurs again in the next one.
     let to = directory.path().join("unique.pcapng");
     let port = format!("file:{}", to.display());
     send(&[&port, &file, "--unique", "--loop", "3", "--top-speed", "--load", "100"]);
@@ -98,7 +97,7 @@ fn privileged_real_traffic_arrives_as_it_was_captured() {
     let mut flows = HashSet::new();
     for (number, frames) in (0..).zip(all.chunks(wanted.len())) {
         let of_loop = frames.iter().filter_map(|it| FlowKey::parse(it).unwrap());
-        // Groups are no hosts, and keep their address.
+        // Groups are no hosts, and keep their addresses.
         let of_loop = of_loop.filter(|it| !it.addresses.destination().is_multicast());
         let of_loop: HashSet<_> = of_loop.collect();
         assert!(of_loop.len() >= 6 && of_loop.is_disjoint(&flows));
@@ -123,7 +122,7 @@ fn arrives_as_captured(directory: &TempDir, file: &Path, originals: &[Packet]) {
         let summary = sent(&summary(&ChildGuard::spawn(&mut command).wait(PATIENCE)));
         assert_eq!(number(&summary["totals"]["sent"]), originals.len() as u64, "{summary}");
     });
-    // What the stack at this end says by itself is not of the file.
+    // Packets of the local stack are not from the file.
     let known: HashSet<_> = originals.iter().map(|packet| &packet.data).collect();
     let mut seen = packets(&path);
     seen.retain(|packet| known.contains(&packet.data));
@@ -146,7 +145,7 @@ fn verified(file: &Path) {
     check_clean_with_checksums(file);
 }
 
-/// Equal, except that a checksum of 0 may be 0xffff: they are the same number.
+/// Equal, except that a checksum of 0 may be 0xffff: both are zero in ones' complement.
 #[track_caller]
 fn assert_same(actual: &[u8], expected: &[u8]) {
     assert_eq!(actual.len(), expected.len());

@@ -1,4 +1,4 @@
-//! Through veth pairs: what arrives, and how sending ends early.
+//! Through veth pairs: the packets that arrive, and early ends.
 
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ impl Wire {
         ChildGuard::spawn(self.left.command(WIRELANE).args(["send", "--json"]).args(args))
     }
 
-    /// Captures `count` packets of our own Ethernet type, or of all UDP, while `send` runs.
+    /// Captures `count` UDP packets to port 4791, while `send` runs.
     pub(crate) fn captured(&self, path: &Path, count: usize, send: impl FnOnce()) -> Vec<Vec<u8>> {
         let mut command = self.right.command(WIRELANE);
         let port = format!("packet:{}", self.pair.b.interface);
@@ -48,12 +48,12 @@ impl Wire {
     }
 }
 
-/// UDP packets with a number each, of several lengths and flows.
+/// Numbered UDP packets of several lengths and flows.
 fn frames(count: u64) -> Vec<Vec<u8>> {
     let frame = |n: u64| {
         let packet = packets::udp4(n).length(60 + (n as usize * 37) % 1400);
         let mut frame = packet.flow((n % 7) as u16).build();
-        // The port that the capture is for; the checksum is not asked for by the filter.
+        // The port of the capture's filter, which does not check the checksum.
         frame[36..38].copy_from_slice(&4791_u16.to_be_bytes());
         frame
     };
@@ -106,7 +106,7 @@ fn privileged_packets_of_a_flow_keep_their_order_over_several_queues() {
         assert_eq!(of_queues.iter().sum::<u64>(), 700);
         assert!(of_queues.len() == 2 && of_queues.iter().all(|sent| *sent > 0), "{of_queues:?}");
     });
-    // The address that `flow` changes.
+    // The fields that `flow` changes.
     let flow = |frame: &Vec<u8>| frame[26..36].to_vec();
     let of = |all: &[Vec<u8>], key: &[u8]| {
         all.iter().filter(|frame| flow(frame) == key).cloned().collect::<Vec<_>>()
@@ -133,7 +133,7 @@ fn privileged_an_interrupt_ends_it_with_exact_counts() {
         assert_eq!(ended.status.code(), Some(0), "{}", ended.stderr);
         let summary = sent(&parse(&ended.stdout));
         let left = wire.pair.a.statistic("tx_packets") - before;
-        // The stack may have sent something by itself.
+        // The stack itself may have sent packets.
         let counted = number(&summary["totals"]["sent"]);
         assert!((counted..counted + 30).contains(&left), "{counted} of {left}: {summary}");
     }
@@ -194,7 +194,7 @@ fn privileged_the_kernel_sends_by_itself_where_it_can() {
     let port = wire.port("");
     let packet = ["--packet", "ipv4 udp src=1000-1009 dst=4791"];
     let args = [&["--packet", packet[1], "--rate", "20kpps", "-c", "1000", &port][..]].concat();
-    // Its peer does not take frames of programs.
+    // The peer does not accept frames of programs.
     wire.pair.b.ethtool(&["-K", &wire.pair.b.interface, "gro", "off"]);
     let ended = wire.send(&args).wait(PATIENCE);
     assert_eq!(ended.status.code(), Some(0), "{}", ended.stderr);
@@ -206,7 +206,7 @@ fn privileged_the_kernel_sends_by_itself_where_it_can() {
     let summary = sent(&parse(&ended.stdout));
     assert_eq!((&summary["engine"], &summary["totals"]["sent"]), (&"sockets".into(), &1000.into()));
     assert!(summary["kernel_refused"].is_string(), "{summary}");
-    // Now it does.
+    // Now it accepts them.
     wire.pair.b.ethtool(&["-K", &wire.pair.b.interface, "gro", "on"]);
     let directory = tempdir().unwrap();
     let seen = wire.captured(&directory.path().join("y.pcapng"), 1000, || {
@@ -227,7 +227,7 @@ fn privileged_the_kernel_sends_by_itself_where_it_can() {
     assert!(ended.stderr.contains("come from a file"), "{}", ended.stderr);
 }
 
-/// The other end of a veth pair drops frames longer than its own MTU, and the kernel answers as for
+/// The other end of a veth pair drops frames longer than its MTU, and the kernel reports this like
 /// a full queue.
 #[test]
 fn privileged_packets_that_are_refused_for_good_do_not_stop_the_others() {
@@ -290,7 +290,7 @@ fn privileged_an_interface_without_a_link_is_an_error() {
         let while_sending = sending.wait(PATIENCE);
         let at_first = wire.send(&[&[port.as_str(), "-c", "5"][..], &packet].concat());
         let at_first = at_first.wait(PATIENCE);
-        // All packets are due at once, and one more is there.
+        // All packets are due at once, and there is one more.
         let burst = [&port, file.to_str().unwrap(), "-c", "5", "--speed", "100000"];
         let burst = wire.send(&burst).wait(PATIENCE);
         for ended in [while_sending, at_first, burst] {

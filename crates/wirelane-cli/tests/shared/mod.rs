@@ -1,4 +1,4 @@
-//! What the tests of all commands share: running them, and reading their summaries.
+//! Shared by the tests of all commands: running them, and reading their summaries.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -17,8 +17,8 @@ pub(crate) const WIRELANE: &str = env!("CARGO_BIN_EXE_wirelane");
 /// How long anything may take on a busy machine before a test gives up.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Options of a packet port that make many small captures cheap and quick. At any rate, the blocks
-/// last for six seconds in which a thread gets no CPU.
+/// Options of a packet port for many small and quick captures. At any rate, the blocks last for six
+/// seconds in which a thread gets no CPU.
 #[allow(dead_code, reason = "not every command's tests have a packet port")]
 pub(crate) const QUICK: &str = "?ring=2Mi&block=16Ki&retire=50ms";
 
@@ -28,7 +28,7 @@ pub(crate) fn wirelane<A: AsRef<OsStr>>(args: impl IntoIterator<Item = A>) -> Co
     command
 }
 
-/// The summary that a command printed at its good end, after checking that its counters balance.
+/// The summary of a successful command, after checking that its counters balance.
 #[track_caller]
 pub(crate) fn summary(output: &Output) -> Value {
     assert_eq!(output.status.code(), Some(0), "{}", output.stderr);
@@ -95,7 +95,7 @@ pub(crate) fn packets(path: impl AsRef<Path>) -> Vec<Packet> {
     packets
 }
 
-/// All packets of a capture file up to its end or to where it is damaged.
+/// All packets of a capture file up to its end or to the damage.
 #[track_caller]
 pub(crate) fn readable(path: impl AsRef<Path>) -> (Vec<Packet>, Option<CaptureError>) {
     let mut reader = CaptureReader::open(path).unwrap_or_else(|error| panic!("{error}"));

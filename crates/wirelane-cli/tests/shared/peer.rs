@@ -1,4 +1,4 @@
-//! Another program that captures into a file while a test goes on.
+//! Another program that captures into a file during a test.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,22 +9,21 @@ use wirelane_testkit::process::ChildGuard;
 
 use super::shared::*;
 
-/// tcpdump or dumpcap; killed when dropped. No other file of the directory begins with the name of
-/// its file.
+/// tcpdump or dumpcap; killed when dropped. No other file of the directory may begin with the name
+/// of its file.
 pub(crate) struct Peer {
     child: ChildGuard,
     file: PathBuf,
 }
 
 impl Peer {
-    /// `tcpdump -i interface -w file ARGS`, with memory for everything and every packet in the file
-    /// at once.
+    /// `tcpdump -i interface -w file ARGS` with a large buffer. It writes every packet at once.
     #[track_caller]
     pub(crate) fn tcpdump(ns: &Namespace, interface: &str, file: &Path, args: &[&str]) -> Self {
         let mut command = ns.command("tcpdump");
-        // In immediate mode each packet would take as much of the memory as the longest.
+        // In immediate mode, each packet would take as much memory as the longest one.
         command.args(["-i", interface, "-s", "0", "-B", "65536", "-U", "-w"]);
-        // It cannot give up its privileges for a directory of root's.
+        // tcpdump cannot drop its privileges for a directory of root.
         command.arg(file).args(["-Z", "root", "--time-stamp-precision", "nano"]).args(args);
         Self::start(&mut command, file, "listening on")
     }
@@ -44,13 +43,13 @@ impl Peer {
         Self { child, file: file.to_owned() }
     }
 
-    /// How often these bytes are in its file already.
+    /// How often `mark` is in its file.
     pub(crate) fn count(&self, mark: &[u8]) -> usize {
         count(&self.file, mark)
     }
 
-    /// Ends it once these bytes are in its file so often; returns the file. What it has not looked
-    /// at when it is interrupted it leaves.
+    /// Ends it once `mark` is in its file `times` times. Returns the file. The program drops
+    /// packets that it has not read when it is interrupted.
     #[track_caller]
     pub(crate) fn finish(mut self, mark: &[u8], times: usize) -> PathBuf {
         let file = &self.file;
@@ -64,13 +63,13 @@ impl Peer {
     }
 }
 
-/// How often these bytes are at the end of the file and of those that it was rotated to.
+/// How often `mark` is at the end of the file and of its rotated files.
 fn count(file: &Path, mark: &[u8]) -> usize {
     let stem = file.file_stem().unwrap().as_encoded_bytes();
     let is_part = |path: &PathBuf| path.file_name().unwrap().as_encoded_bytes().starts_with(stem);
     let files = fs::read_dir(file.parent().unwrap()).unwrap().map(|entry| entry.unwrap().path());
     let times = files.filter(is_part).map(|file| {
-        // One that a ring has removed by now has none.
+        // A file that a ring has removed has no marks.
         let written = fs::read(file).unwrap_or_default();
         let tail = &written[written.len().saturating_sub(1 << 16)..];
         tail.windows(mark.len()).filter(|bytes| *bytes == mark).count()

@@ -1,4 +1,4 @@
-//! A capture that runs while a test goes on.
+//! A capture that runs during a test.
 
 use std::process::Command;
 
@@ -14,7 +14,7 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    /// Starts `wirelane capture -q --json` and waits until it takes packets.
+    /// Starts `wirelane capture -q --json` and waits until it receives packets.
     #[track_caller]
     pub(crate) fn start(ns: Option<&Namespace>, args: &[&str]) -> Self {
         let mut running = Self::spawn(ns, args);
@@ -22,14 +22,14 @@ impl Running {
         running
     }
 
-    /// Starts it and does not wait.
+    /// Starts it without waiting.
     #[track_caller]
     pub(crate) fn spawn(ns: Option<&Namespace>, args: &[&str]) -> Self {
         let mut command = ns.map_or_else(|| Command::new(WIRELANE), |ns| ns.command(WIRELANE));
         Self { child: ChildGuard::spawn(command.args(["capture", "-q", "--json"]).args(args)) }
     }
 
-    /// Waits until it takes packets: it answers questions about its masks from then on.
+    /// Waits until it receives packets: then it answers requests about its masks.
     #[track_caller]
     pub(crate) fn wait_until_ready(&mut self) {
         let pid = self.child.id().to_string();
@@ -37,7 +37,7 @@ impl Running {
         self.child.wait_until(PATIENCE, answers);
     }
 
-    /// Runs `wirelane mask` on it; returns what that prints.
+    /// Runs `wirelane mask` on it. Returns the output.
     #[track_caller]
     pub(crate) fn mask(&self, args: &[&str]) -> String {
         let output = output(wirelane(["mask", &self.child.id().to_string()]).args(args));
@@ -45,13 +45,13 @@ impl Running {
         output.stdout
     }
 
-    /// Waits until it has delivered so many packets.
+    /// Waits until it has delivered this many packets.
     #[track_caller]
     pub(crate) fn wait_for(&mut self, packets: u64) {
         self.wait_until_statistics(|stats| number(&stats["totals"]["delivered"]) >= packets);
     }
 
-    /// Waits until this holds for what `wirelane stats` says of it.
+    /// Waits until `holds` accepts the output of `wirelane stats`.
     #[track_caller]
     pub(crate) fn wait_until_statistics(&mut self, holds: impl Fn(&Value) -> bool) {
         let pid = self.child.id().to_string();
@@ -61,7 +61,7 @@ impl Running {
         });
     }
 
-    /// Ends it as ^C does; returns its summary.
+    /// Ends it as ^C does. Returns its summary.
     #[track_caller]
     pub(crate) fn finish(self) -> Value {
         self.child.interrupt();

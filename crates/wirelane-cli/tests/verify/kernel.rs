@@ -1,4 +1,4 @@
-//! What the kernel sends is right, as far as a capture can tell.
+//! The kernel's packets are correct, as far as a capture can show.
 //!
 //! ```text
 //!   left: a ══ veth ══ b ─ the kernel routes ─ c ══ veth ══ d :right
@@ -18,7 +18,7 @@ use super::peer::Peer;
 use super::*;
 
 const BYTES: usize = 1 << 20;
-/// What is sent after everything else.
+/// The payload of the last datagram.
 const LAST: &[u8] = b"the last datagram of this talk";
 
 struct Path3 {
@@ -45,7 +45,7 @@ impl Path3 {
             ns.enable_ipv6();
         }
         for (ns, end, v4, v6) in ends {
-            // Neighbours of IPv6 are asked for with the address of the link.
+            // IPv6 neighbours are resolved with the link-local address.
             ns.run("ip", ["-4", "address", "flush", "dev", &end.interface]);
             ns.run("ip", ["address", "add", v4, "dev", &end.interface]);
             ns.run("ip", ["address", "add", v6, "dev", &end.interface, "nodad"]);
@@ -65,7 +65,7 @@ impl Path3 {
         Self { left, middle, right, near, far, directory: tempdir().unwrap() }
     }
 
-    /// What leaves an interface is cut and summed by the kernel.
+    /// The kernel segments and completes frames before the interface.
     fn without_offloads(end: &End) {
         for feature in ["tso", "gso", "gro", "tx"] {
             end.ethtool(&["-K", &end.interface, feature, "off"]);
@@ -95,7 +95,7 @@ impl Path3 {
             stream.set_read_timeout(Some(PATIENCE)).unwrap();
             let content: Vec<u8> = (0..BYTES).map(|i| ((i * 7) >> 3) as u8).collect();
             for (index, part) in content.chunks(70_001).enumerate() {
-                // Small writes between long ones.
+                // Short writes between long ones.
                 stream.set_nodelay(index % 2 == 0).unwrap();
                 let (small, long) = part.split_at(part.len().min(1448));
                 stream.write_all(small).unwrap();

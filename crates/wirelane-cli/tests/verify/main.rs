@@ -1,5 +1,5 @@
-//! `wirelane verify` as a user meets it: what it finds in a file, says and counts, and that what
-//! the kernel sends is right.
+//! `wirelane verify` as a user sees it: the violations that it finds in a file, prints and counts.
+//! The kernel's own packets must be correct.
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
 
 #[path = "../shared/mod.rs"]
@@ -39,13 +39,13 @@ fn audit(file: &Path, options: &[&str]) -> (Value, bool) {
     (document, clean)
 }
 
-/// What became of one rule.
+/// A counter of one rule.
 fn rule(document: &Value, name: &str, key: &str) -> u64 {
     let rules = document["rules"].as_array().unwrap();
     number(&rules.iter().find(|rule| rule["rule"] == name).unwrap()[key])
 }
 
-/// Numbers of the packets that break the rules whose names end so.
+/// Numbers of the packets that break rules with this suffix.
 fn broken(document: &Value, end: &str) -> Vec<u64> {
     let findings = document["findings"].as_array().unwrap().iter();
     let of_rule =
