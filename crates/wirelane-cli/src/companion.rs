@@ -1,4 +1,4 @@
-//! Programs that belong to the command, and would make it large.
+//! Separate programs of the command, which would make it large.
 
 use std::convert::Infallible;
 use std::env;
@@ -9,7 +9,7 @@ use std::process::Command;
 
 use wirelane::{Error, Result};
 
-/// One of them, and the crate that it is built of.
+/// A program and its crate.
 #[derive(Clone, Copy, Debug)]
 pub struct Companion {
     /// The name of its file.
@@ -18,7 +18,7 @@ pub struct Companion {
     pub source: &'static str,
 }
 
-/// Measures.
+/// The benchmarks.
 pub const BENCH: Companion = Companion { name: "wirelane-bench", source: "crates/wirelane-bench" };
 /// Answers SQL, and makes files of flows and packets for other engines.
 pub const QUERY: Companion = Companion { name: "wirelane-query", source: "crates/wirelane-query" };
@@ -29,7 +29,7 @@ impl Companion {
     /// The program: beside this one, or on the `PATH`.
     ///
     /// # Errors
-    /// There is none: how to get it.
+    /// The program does not exist. The error says how to build it.
     pub fn find(self) -> Result<PathBuf> {
         let beside = env::current_exe().ok().and_then(|it| Some(it.parent()?.join(self.name)));
         let path = env::var_os("PATH").unwrap_or_default();
@@ -46,7 +46,7 @@ impl Companion {
     /// Becomes the program.
     ///
     /// # Errors
-    /// There is none, or it cannot be started.
+    /// The program does not exist, or it cannot be started.
     pub(crate) fn become_it(self, words: &[OsString]) -> Result<Infallible> {
         let failure = Command::new(self.find()?).args(words).exec();
         Err(Error::io(format!("program {}", self.name), "execve", failure))

@@ -1,6 +1,6 @@
-//! The library's advice, in the options of this command.
+//! Translates the library's advice into options of this command.
 
-/// Words of the library, and the same for users of the command.
+/// Phrases of the library, and their translations.
 const HINTS: [(&str, &str); 20] = [
     ("choose other CPUs", "name other CPUs with --cpus"),
     ("print or split, not both", "leave --print or --split out"),
@@ -24,7 +24,7 @@ const HINTS: [(&str, &str); 20] = [
     ("leave the addresses of IPv6 out", "turn IPv6 off: --ipv6 off"),
 ];
 
-/// A text of the library with the options of the command.
+/// Translates a text of the library.
 pub(crate) fn with_options(text: &str) -> String {
     let hint = |text: String, (library, command): &(&str, &str)| text.replace(library, command);
     HINTS.iter().fold(text.to_owned(), hint)
@@ -37,7 +37,7 @@ mod tests {
 
     use super::*;
 
-    /// The texts of a directory and those below, without comments and tests.
+    /// The source lines in a directory and below it, without comments and tests.
     fn texts(directory: &Path, found: &mut Vec<String>) {
         for entry in fs::read_dir(directory).unwrap() {
             let path = entry.unwrap().path();

@@ -97,8 +97,8 @@ pub(crate) fn for_maps() -> Set {
     }
 }
 
-/// Becomes `user`, if given, and a member of `group`. Drops every capability but `keep`, for this
-/// thread and the threads that it starts later. This cannot be undone.
+/// Becomes `user`, if given, and then also a member of `group`. Drops every capability but `keep`,
+/// for this thread and the threads that it starts later. This cannot be undone.
 ///
 /// # Errors
 /// The user cannot be changed, or the kernel refuses.

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use wirelane::{Error, Result, halt};
 
-/// ^C, SIGTERM and SIGHUP end a command without loss. A second signal ends it at once. Under
-/// nohup(1), SIGHUP is ignored.
+/// The first ^C, SIGTERM or SIGHUP sets a flag, for a command that loses nothing by its end. The
+/// second one ends the process at once. Under nohup(1), SIGHUP is ignored.
 #[derive(Debug)]
 pub struct Signals(Arc<AtomicBool>);
 

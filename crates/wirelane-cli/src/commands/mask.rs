@@ -1,4 +1,4 @@
-//! `wirelane mask`: reads or changes what a running command selects.
+//! `wirelane mask`: reads or changes the packet selection of a running command.
 
 use clap::Args;
 use wirelane::Result;

@@ -1,4 +1,4 @@
-//! `wirelane offload`: reads or changes what a running command cuts and merges.
+//! `wirelane offload`: reads or changes GSO and GRO of a running command.
 
 use clap::Args;
 use wirelane::Result;

@@ -8,10 +8,10 @@ use super::request::Request;
 use super::statistics::Document;
 use super::subject::Subject;
 
-/// Does what is asked.
+/// Executes a request.
 ///
 /// # Errors
-/// It cannot be done; then nothing was changed.
+/// The request cannot be executed; then nothing was changed.
 pub(super) fn answer(subject: &Subject, request: Request) -> Result<Value> {
     match request {
         Request::Identity => value(&subject.identity()),

@@ -8,9 +8,9 @@ use crate::output::{self, printable};
 
 /// The words in front of a port: its use by the command.
 pub(crate) enum Doing<'a> {
-    /// It looks at the packets of all of them, as in `capturing on`. It is `reading` a file.
+    /// The use of all interfaces, as in `capturing on`. A file gets `reading`.
     Input(&'a str),
-    /// Something else with each.
+    /// A different use of each port.
     Each(&'a [&'a str]),
 }
 
@@ -55,7 +55,7 @@ fn announce(doing: &str, info: &PortInfo, verbose: bool) {
     tx_queues(info).iter().for_each(|text| output::line(format_args!("{text}")));
 }
 
-/// From which CPUs packets leave by which TX queue, where that is a question:
+/// The CPUs whose packets leave through each TX queue, unless that is obvious:
 /// `TX queues of eth0: 0 from CPU 0, 1 from CPU 1 (XPS)`.
 fn tx_queues(info: &PortInfo) -> Option<String> {
     let name = info.interface.as_ref()?;
@@ -72,7 +72,7 @@ fn tx_queues(info: &PortInfo) -> Option<String> {
             false => format!("{queue} not kept"),
         })
     };
-    // Those that a thread sends through.
+    // Queues that a thread sends through.
     let queues: Vec<_> = info.tx_queues.iter().filter_map(queue).collect();
     Some(match queues.as_slice() {
         [] => format!("TX queues of {name}: those of the CPUs that send ({way})"),

@@ -1,4 +1,4 @@
-//! When a live command gives its privileges away.
+//! The time when a live command drops its privileges.
 
 use wirelane::port::{Backend, Port};
 use wirelane::{Error, Result};
@@ -7,7 +7,7 @@ use wirelane_os::privilege::Set;
 use super::arguments::SessionArgs;
 use crate::privilege::{self, User};
 
-/// The privileges of the process until it gives them away.
+/// The privileges of the process until it drops them.
 pub(crate) struct Privileges {
     user: Option<User>,
     /// The group whose members may read the output, too.
@@ -26,13 +26,13 @@ impl Privileges {
         Ok(Self { user, group: None, keep: args.keep_privileges, dropped: false })
     }
 
-    /// Gives the files that are made later to this group.
+    /// Gives later files to this group.
     pub(crate) fn give_files_to(&mut self, group: Option<u32>) {
         self.group = group;
     }
 
-    /// Gives privileges away, if there are any; before anything is received or created. Keeps the
-    /// privileges that `ports` need later.
+    /// Drops privileges, if there are any, before the first packet is received or the first file is
+    /// created. Keeps the privileges that `ports` need later.
     ///
     /// # Errors
     /// The system does not let the process become that user.
@@ -53,12 +53,12 @@ impl Privileges {
         Ok(())
     }
 
-    /// Whether they have been given away.
+    /// Whether privileges have been dropped.
     pub(crate) fn are_dropped(&self) -> bool {
         self.dropped
     }
 
-    /// Adds what dropped privileges may have to do with a refusal.
+    /// Names dropped privileges as a possible reason for a refusal.
     pub(crate) fn explain(&self, error: Error) -> Error {
         // EACCES (13) or EPERM (1): what the user can do as root, the process no longer can.
         if self.dropped && matches!(error.errno(), Some(1 | 13)) {

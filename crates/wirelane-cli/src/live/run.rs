@@ -59,13 +59,13 @@ pub(crate) fn run_live<W: LiveWorker>(
         store: show.store(),
     });
     watch(&start, &session, &monitor, show, started);
-    // Nobody looks any more when the ends of the queues are taken down and files are closed.
+    // Stop answering requests before queues and files are closed.
     drop((control, monitor));
     let (summary, errors) = summarize(session.join(), started)?;
     start.conclude(summary, errors)
 }
 
-/// Waits for the end. Meanwhile a terminal shows what happens, and SIGUSR1 prints it.
+/// Waits for the end. A terminal shows the progress, and SIGUSR1 prints the counters.
 fn watch<W: LiveWorker>(
     start: &Start<'_>,
     session: &Session<W>,
@@ -103,7 +103,7 @@ pub(crate) enum Event {
     Passed,
 }
 
-/// How often to look, unless a signal comes: for the screen, and without it.
+/// The interval of updates without a signal: with a screen, and without one.
 pub(crate) const FRAME: Duration = Duration::from_millis(100);
 const PAUSE: Duration = Duration::from_millis(500);
 
@@ -116,7 +116,7 @@ pub(crate) fn attend(
     started: Instant,
     mut tell: impl FnMut(Event),
 ) {
-    // It has begun: its own time counts.
+    // The session has begun: its own duration counts.
     halt.limit(None);
     let mut reports = 0;
     while !halt.is_asked() {

@@ -23,7 +23,7 @@ pub(crate) trait Show<W: LiveWorker> {
     /// The writer of the terminal's last lines.
     fn screen(&self) -> Screen<'_>;
 
-    /// Some time has passed. `progress` is for live figures; `None` without a terminal.
+    /// Called periodically. `progress` is for live figures; `None` without a terminal.
     fn update(&mut self, _worker: &W, now: &dyn Fn() -> Reading, progress: Option<&mut Progress>) {
         if let Some(progress) = progress {
             progress.update(now(), []);

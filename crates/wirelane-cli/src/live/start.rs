@@ -10,13 +10,13 @@ use crate::output;
 use crate::output::report::Report;
 use crate::output::summary::Summary;
 
-/// A live command that has begun: it takes signals, and still has its privileges.
+/// A live command after its start: it handles signals, and still has its privileges.
 pub(crate) struct Start<'a> {
     pub(crate) command: &'static str,
     pub(crate) args: &'a SessionArgs,
     /// Whether the user requests all details.
     pub(crate) verbose: bool,
-    /// Ends the command: by signals, and before the session has begun by `--duration`.
+    /// Ends the command by signals, and before the session begins also by `--duration`.
     pub(crate) halt: Halt,
     pub(crate) privileges: Privileges,
 }
@@ -56,7 +56,7 @@ impl<'a> Start<'a> {
     /// returns. A closed reader is no error.
     ///
     /// # Errors
-    /// The first of them, or standard output does not take the JSON object.
+    /// The first error, or standard output cannot be written.
     pub(crate) fn conclude(&self, mut summary: Summary, errors: Vec<Error>) -> Result<()> {
         summary.complete(&errors);
         if !self.args.quiet {

@@ -1,4 +1,4 @@
-//! How the workers of live commands differ.
+//! The differences between workers of live commands.
 
 use std::time::Duration;
 

@@ -21,8 +21,8 @@ struct Screen {
     size: (usize, usize),
 }
 
-/// Whether lines can change on standard error: a terminal that can move the cursor, and whose
-/// foreground process is this one.
+/// Whether lines can change on standard error: a terminal that can move the cursor, with this
+/// process in the foreground.
 pub(crate) fn is_there() -> bool {
     is_able() && is_in_foreground(stderr())
 }

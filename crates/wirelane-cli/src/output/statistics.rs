@@ -321,7 +321,7 @@ impl Statistics<'_> {
                 .any(|column| !column.is_elsewhere(row) && value(row, column) != Some(0))
         };
         let used: Vec<_> = rows.iter().filter(|row| is_used(row)).collect();
-        // The writer's column is always shown: it is the command's own way to lose packets.
+        // A command that writes shows the writer's drops even if they are 0, unless `short`.
         let writes = self.now["command"] == "capture" || self.now["command"] == "record";
         let is_shown = |column: &&Column| {
             let is_rare = short || column.2 == Kind::Rare && !(writes && column.0 == "writer");

@@ -4,7 +4,7 @@ use std::fmt::{self, Display, Formatter};
 
 use super::printable;
 
-/// Rows under a head, each column as wide as its widest cell.
+/// Rows under a heading, each column as wide as its widest cell.
 pub(crate) struct Table {
     rows: Vec<Vec<String>>,
     figures: bool,
@@ -41,7 +41,7 @@ impl Table {
         (0..columns).map(width).collect()
     }
 
-    /// Whether it has only a head.
+    /// Whether it has only a heading.
     pub(crate) fn is_empty(&self) -> bool {
         self.rows.len() < 2
     }

@@ -1,4 +1,4 @@
-//! Requests to a running command: its answers, who may send them, malformed requests, and missing
+//! Requests to a running command: its answers, permitted users, malformed requests, and missing
 //! processes.
 
 use std::collections::BTreeSet;
@@ -217,7 +217,7 @@ fn rates_until_the_process_ends() {
         };
         <[f64; 2]>::try_from(lines.iter().map(rate).collect::<Vec<_>>()).unwrap()
     };
-    // A thread that gets no CPU receives nothing for a while, but not forever.
+    // A thread that gets no CPU receives nothing for a while.
     let deadline = Instant::now() + PATIENCE;
     while !rates().iter().all(|rate| *rate > 0.0) {
         assert!(Instant::now() < deadline, "no rates");

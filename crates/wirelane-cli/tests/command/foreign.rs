@@ -339,7 +339,7 @@ fn packets_of_any_keep_their_interface_and_direction() {
     assert!(table.contains("eth0 tx 0") && !table.contains("any"), "{table}");
 }
 
-/// Interfaces of other programs are no queues: not in masks, and not in the summary.
+/// Interfaces of other programs are no queues, in masks and in the summary.
 #[test]
 fn interfaces_are_no_queues() {
     let parts = [
@@ -375,7 +375,8 @@ fn interfaces_are_no_queues() {
     }
 }
 
-/// A pipe gives what the file gives: each interface has a file of its own, and is one of a store.
+/// A pipe gives the same result as the file: each interface has a separate file, and is an
+/// interface of a store.
 #[test]
 fn late_interfaces_in_a_pipe_are_told_apart() {
     let mut parts = vec![section(), interface(1, "if0"), packet(0, 1, &udp(0), &[])];

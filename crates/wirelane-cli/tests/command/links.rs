@@ -1,4 +1,4 @@
-//! Captures whose interface goes down, is renamed, or is removed.
+//! Captures while their interface is set down, renamed, or removed.
 
 use wirelane_testkit::privileged;
 use wirelane_testkit::process;

@@ -1,5 +1,5 @@
-//! The directories of control sockets, and disturbances there: users who log in and out, other PID
-//! namespaces, and strangers who create names. Each test has private directories, so that it does
+//! The directories of control sockets, and disturbances there: logins and logouts, other PID
+//! namespaces, and names that strangers create. Each test has private directories, so that it does
 //! not meet other tests and users.
 
 use std::env;

@@ -139,7 +139,7 @@ fn by_time() {
         let span = packets.last().unwrap().timestamp - packets[0].timestamp;
         assert!(span < 250_000_000, "{span} ns in one file");
     }
-    // Files begin at multiples of the interval, so files in the middle are full.
+    // The intervals follow each other without gaps, so files in the middle are full.
     let middle = &rotated.packets[1..rotated.packets.len() - 1];
     assert!(middle.iter().all(|packets| packets.len() == 5000));
 }

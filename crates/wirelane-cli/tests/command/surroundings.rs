@@ -107,8 +107,8 @@ fn privileged_too_few_descriptors_are_the_cause_that_is_told() {
     }
 }
 
-/// Root in a user namespace has all capabilities there, but not the initial namespace's, which the
-/// kernel checks.
+/// Root in a user namespace has all capabilities there. The kernel checks those of the initial
+/// namespace.
 #[test]
 fn privileged_in_a_user_namespace_xdp_says_what_is_missing() {
     if !privileged::require() {

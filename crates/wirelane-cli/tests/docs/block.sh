@@ -1,8 +1,8 @@
-# What every block of command lines begins with; it is in mount, network and process namespaces of its own.
+# The beginning of every block of command lines, in separate mount, network and process namespaces.
 set -u
 mount -t tmpfs none /mnt
 mkdir /mnt/disk /mnt/bin /mnt/place
-# From where they are, which may be below what gets a file system of its own now.
+# Bind the original places, which may be below a directory that gets a new file system here.
 mount --bind "$PROGRAMS" /mnt/bin
 mount --bind . /mnt/place
 for place in /tmp /run; do mount -t tmpfs none $place; done
@@ -36,7 +36,7 @@ processes=()
 names=()
 process=
 
-# Starts the command in NAME.sh in a process group of its own, with default signals; sets `pid`.
+# Starts the command in NAME.sh in a separate process group, with default signals; sets `pid`.
 start() {
     begun=$SECONDS
     set -m
@@ -45,7 +45,7 @@ start() {
     set +m
 }
 
-# Waits until process $2 has ended or its command, NAME, is at work: a moment after it has said so, or three seconds.
+# Waits until process $2 has ended or its command, NAME, is ready: shortly after its message, or after three seconds.
 settle() {
     local ticks=0 ready=30
     while [ -d "/proc/$2" ] && [ $ticks -lt $ready ]; do
@@ -75,7 +75,7 @@ run() {
     end "$1" $pid
 }
 
-# What runs while the next lines do.
+# Starts a command in the background of the following lines.
 attend() {
     start "$1"
     settle "$1" $pid

@@ -15,7 +15,7 @@ ip.dsfield.ecn ip.flags.mf ip.frag_offset ipv6.src ipv6.dst ipv6.plen ipv6.hlim 
 ipv6.fraghdr.more ipv6.fraghdr.offset tcp.srcport tcp.dstport tcp.seq_raw tcp.len tcp.flags tcp.window_size_value
 udp.srcport udp.dstport udp.length icmp.type icmp.code icmpv6.type icmpv6.code vlan.id vxlan.vni geneve.vni gre.key
 communityid""".split()
-# What stands between the addresses of a tunnel and those in it, and before the first of them.
+# Protocols between the outer and the inner addresses of a tunnel, and before the outer ones.
 TUNNELS = {"udp", "vxlan", "geneve", "gre", "eth", "ethertype", "ieee8021ad", "ipv6.hopopts", "ipv6.dstopts", "vlan"}
 LINKS = {"eth", "ethertype", "vlan", "ieee8021ad", "sll", "raw", "null"}
 EXTENSIONS = {"ipv6.hopopts", "ipv6.dstopts", "ipv6.routing", "ipv6.fraghdr", "ah"}
@@ -93,7 +93,7 @@ def decode(fields):
     }
     if fragment or protocol not in (1, 6, 17, 58):
         return packet
-    # tshark's is of the last addresses that it finds.
+    # tshark's community ID belongs to the last addresses in the packet.
     if chain.count("ip") + chain.count("ipv6") == packet["level"] and "nsh" not in chain:
         packet["community"] = (fields["communityid"] or [None])[0]
     if protocol == 6:
@@ -102,7 +102,7 @@ def decode(fields):
         packet["tcp"] = (number(fields["tcp.seq_raw"][0]), int(fields["tcp.len"][0]), flags, window)
         packet["payload"] = int(fields["tcp.len"][0])
     elif protocol == 17:
-        # Of a tunnel, the outer datagram comes first.
+        # In a tunnel, the outer datagram is first.
         outer = packet["level"] > 1 and ("vxlan" in chain or "geneve" in chain)
         place = 1 if outer else 0
         packet["ports"] = (int(fields["udp.srcport"][place]), int(fields["udp.dstport"][place]))
@@ -151,7 +151,7 @@ class Stream:
         end = begin + length
         if length == 0:
             return None
-        # Holes are kept relative to what comes next, so that they never wrap.
+        # Holes are relative to the next sequence number, so that they never wrap.
         verdict = None
         if begin > 0:
             if begin <= 1 << 24:

@@ -9,8 +9,9 @@ use wirelane_testkit::process::{output, run};
 
 use crate::shared::{number, parse, wirelane};
 
-/// Checks that both have the same flows of a capture. Of protocols without ports, whose number
-/// tshark does not always say, only the sum of packets. Returns how many flows were compared.
+/// Checks that Wirelane and the oracle have the same flows of a capture. For protocols without
+/// ports, whose number tshark does not always print, compares only the sum of packets. Returns how
+/// many flows were compared.
 #[track_caller]
 pub(crate) fn compare(file: &Path, idle_s: u64, active_s: u64) -> usize {
     let timeouts = [format!("--idle-timeout={idle_s}s"), format!("--active-timeout={active_s}s")];

@@ -163,7 +163,7 @@ fn privileged_live_flows_are_those_of_the_capture_and_come_on_time() {
         assert!(quiet.elapsed() < Duration::from_secs(40), "{}", live.stdout());
         std::thread::sleep(Duration::from_millis(50));
     }
-    // Twice the timeout would be too late; the rest of the limit is for a busy machine.
+    // An earlier version took twice the timeout; the margin over one timeout is for a busy machine.
     assert!(quiet.elapsed() < Duration::from_secs(12), "{:?}", quiet.elapsed());
     let told = [live, single].map(|flows| {
         flows.interrupt();

@@ -27,7 +27,7 @@ pub(super) struct Bridge {
 pub(super) const LEFT: &str = "10.99.0.1";
 pub(super) const RIGHT: &str = "10.99.0.2";
 const PORT: u16 = 4000;
-/// After this silence, no answer is expected.
+/// The pause after which answers are no longer expected.
 const SILENCE: Duration = Duration::from_secs(1);
 
 impl Bridge {
@@ -62,8 +62,8 @@ impl Bridge {
         Running::start(&self.middle, &[&[ports[0].as_str(), &ports[1]], options].concat())
     }
 
-    /// Sends `count` datagrams of `size` bytes to the right, which sends them back; how many of
-    /// them come back before there was silence for so long.
+    /// Sends `count` datagrams of `size` bytes to the right, which sends them back. Returns how
+    /// many come back before a pause of `silence`.
     fn exchange(&self, count: usize, size: usize, silence: Duration) -> usize {
         // Any free port: a child of another test may still hold the previous one.
         let echo = self.right.inside(|| UdpSocket::bind((RIGHT, 0)).unwrap());

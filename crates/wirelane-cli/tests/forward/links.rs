@@ -1,4 +1,4 @@
-//! Packets whose output link goes down or is removed, and the messages about them.
+//! Packets while their output link is down or removed, and the messages about them.
 
 use std::thread;
 use std::time::{Duration, Instant};

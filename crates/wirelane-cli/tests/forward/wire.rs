@@ -35,8 +35,8 @@ impl Wire {
             site.inside(|| fs::write("/proc/sys/net/ipv4/tcp_min_tso_segs", "8").unwrap());
         }
         let pair = VethPair::new(&left, &right, queues, 1500);
-        // Complete checksums on the wire, no long frames from the other side, and no address at the
-        // near end.
+        // Complete checksums on the wire, short frames from the other side, and an unnumbered near
+        // end.
         let off = ["tx", "off", "tso", "off", "gso", "off", "gro", "off"];
         for end in [&pair.a, &pair.b] {
             end.ethtool(&[&["-K", &end.interface][..], &off].concat());

@@ -61,7 +61,7 @@ impl Lan {
         Both { ours: (Running::start(Some(ns), &args), file), theirs: vec![theirs] }
     }
 
-    /// Starts tcpdump; its file has a name that no other begins with.
+    /// Starts tcpdump; no other file begins with the name of its file.
     #[track_caller]
     fn tcpdump(&self, name: &str, (ns, interface): At<'_>, args: &[&str]) -> Peer {
         Peer::tcpdump(ns, interface, &self.path(&format!("tcpdump-{name}.pcap")), args)

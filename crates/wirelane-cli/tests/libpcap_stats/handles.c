@@ -1,5 +1,5 @@
-/* Reads from the devices that are named, with a handle each, and never from the ones behind `-`. With a number in front, a child
- * reads, and its parent, which has read so many packets of the first device before, waits for it.
+/* Opens a handle for each named device and reads from the devices before `-`. With a number in front, the parent reads this many
+ * packets of the first device, then forks: the child reads, and the parent waits for it.
  *
  *     handles [PACKETS fork] DEVICE... [- DEVICE...]
  */

@@ -14,7 +14,7 @@ use wirelane_testkit::process::{Output, output};
 
 pub(crate) const WIRELANE: &str = env!("CARGO_BIN_EXE_wirelane");
 
-/// How long anything may take on a busy machine before a test gives up.
+/// The longest time that anything may take on a busy machine before a test fails.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Options of a packet port for many small and quick captures. At any rate, the blocks last for six

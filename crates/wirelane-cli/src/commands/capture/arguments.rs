@@ -95,7 +95,7 @@ impl CaptureArgs {
     /// How packets are printed; `None` if they are not.
     ///
     /// # Errors
-    /// Standard output takes something else.
+    /// Standard output already has another use.
     pub(super) fn style(&self) -> Result<Option<Style>> {
         self.print.style(Output {
             writes: self.write.is_some(),
@@ -105,7 +105,7 @@ impl CaptureArgs {
         })
     }
 
-    /// The output has one link type, and begins with it.
+    /// Whether the output is pcap, whose header holds its only link type.
     pub(super) fn writes_pcap(&self) -> bool {
         let format = self.write.as_deref().map(FileFormat::of_path);
         matches!(format, Some(FileFormat::Pcap(_)))
@@ -171,7 +171,8 @@ impl CaptureArgs {
     }
 }
 
-/// Bytes of a file. A small number without a unit is one of tcpdump's or dumpcap's.
+/// A file size in bytes. Refuses a small number without a unit: tcpdump and dumpcap use other
+/// units.
 fn file_size(text: &str) -> Result<u64, String> {
     let size = args::size(text)?;
     if size < 4096 && text.bytes().all(|byte| byte.is_ascii_digit()) {

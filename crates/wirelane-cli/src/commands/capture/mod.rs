@@ -17,8 +17,7 @@ use crate::{habits, overwrite};
 /// Runs the command.
 ///
 /// # Errors
-/// Everything that keeps the capture from starting, or the first thing that ended it early; what
-/// was captured before is in the file.
+/// The capture cannot start, or an error ended it early. The file has the packets captured before.
 pub(crate) fn run(args: &CaptureArgs) -> Result<()> {
     if args.habits.list_interfaces {
         return habits::list();
@@ -33,7 +32,7 @@ pub(crate) fn run(args: &CaptureArgs) -> Result<()> {
     start.privileges.give_files_to(access.group);
     let mut config = args.config(access, &halt)?;
     if config.is_short() {
-        // Before there are threads.
+        // This must precede the first thread.
         wirelane_os::memory::share_heap();
     }
     let style = args.style()?;

@@ -1,4 +1,4 @@
-//! `wirelane extract --list`: where an answer may be, as the indexes tell.
+//! `wirelane extract --list`: the segments that may hold matches, according to their indexes.
 
 use std::path::Path;
 
@@ -18,12 +18,12 @@ pub(super) struct Entry {
     to: String,
     extents: u64,
     candidates: u64,
-    /// In those.
+    /// In these extents.
     packets: u64,
     bytes: u64,
     indexed: bool,
     pinned: bool,
-    /// It is being written, or its recorder died.
+    /// Whether it is being written, or its recorder was killed.
     unfinished: bool,
 }
 

@@ -21,8 +21,8 @@ use crate::{habits, stores};
 /// Runs the command.
 ///
 /// # Errors
-/// Everything that keeps it from starting, or the first thing that ended it early; what was metered
-/// before has been written.
+/// The command cannot start, or an error ended it early. The flows metered before have been
+/// written.
 pub(crate) fn run(args: &FlowsArgs) -> Result<()> {
     if args.habits.list_interfaces {
         return habits::list();

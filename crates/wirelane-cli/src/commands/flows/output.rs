@@ -21,15 +21,15 @@ pub(super) struct TextSink {
     buffer: Vec<u8>,
     file: File,
     name: String,
-    /// Of standard output, whose reader may be slow: ends waiting for it.
+    /// For standard output, whose reader may be slow: ends waiting for it.
     halt: Option<Halt>,
 }
 
 impl TextSink {
-    /// Writes to a file, which is made anew.
+    /// Creates or truncates a file, and writes to it.
     ///
     /// # Errors
-    /// It cannot be created.
+    /// The file cannot be created.
     pub(super) fn create(path: &Path, format: TextFormat, access: Access) -> Result<Self> {
         let (name, file) = (path.display().to_string(), create(path, access)?);
         Ok(Self { text: Text::new(format), buffer: Vec::new(), file, name, halt: None })
@@ -38,7 +38,7 @@ impl TextSink {
     /// Writes to standard output, as long as its reader takes it or `halt` allows to wait.
     ///
     /// # Errors
-    /// There is none.
+    /// There is no standard output.
     pub(super) fn stdout(format: TextFormat, halt: &Halt) -> Result<Self> {
         let (name, file) = ("standard output".to_owned(), output::standard_output()?);
         let halt = Some(halt.clone());

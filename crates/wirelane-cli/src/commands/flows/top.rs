@@ -12,7 +12,7 @@ use crate::output::screen;
 use crate::output::table::Table;
 use crate::output::{self, scaled};
 
-/// Conversations that are kept, whatever the number of rows.
+/// Conversations to keep in memory, independent of the number of rows.
 const KEPT: usize = 10_000;
 
 /// The conversations with the most bytes.
@@ -88,10 +88,10 @@ impl Top {
         self.forgotten += (before - self.all.len()) as u64;
     }
 
-    /// Prints it as wide as the terminal allows.
+    /// Prints the table, as wide as the terminal allows.
     ///
     /// # Errors
-    /// Standard output takes nothing.
+    /// Standard output cannot be written.
     pub(super) fn print(&self) -> Result<()> {
         let columns = screen::width_of_output().unwrap_or(usize::MAX);
         let table = (3..=COLUMNS.len()).rev().map(|count| self.table(count));

@@ -53,7 +53,7 @@ pub(super) fn run(args: &ExecArgs) -> Failure {
     Failure { error, status: Some(status) }
 }
 
-/// As env(1) has them.
+/// Exit statuses, as in env(1).
 const LAB_MISSING: u8 = 125;
 const NOT_EXECUTABLE: u8 = 126;
 const NOT_FOUND: u8 = 127;

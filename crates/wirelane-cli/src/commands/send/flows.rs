@@ -14,8 +14,8 @@ use crate::text_file;
 /// The flows of the file at `path` that the port of `args` sends, and notes for the user.
 ///
 /// # Errors
-/// The file cannot be read or means nothing that can be sent; it has flows of several ports, and
-/// none is chosen.
+/// The file cannot be read or describes no flows that can be sent, or it has flows of several ports
+/// and none is chosen.
 pub(super) fn read(path: &Path, args: &SendArgs) -> Result<(Vec<Stream>, Vec<String>)> {
     if args.pace.rate.is_some() {
         return Err(Error::usage("--flows", "flows have rates of their own")

@@ -33,7 +33,7 @@ use crate::{output, overwrite, ssh};
 /// Runs the command.
 ///
 /// # Errors
-/// Everything that keeps it from starting, or the first thing that ended it early.
+/// Sending cannot start, or an error ended it early.
 pub(crate) fn run(args: &SendArgs) -> Result<()> {
     let mut start = Start::in_namespace("send", &args.session, args.verbose.verbose)?;
     let halt = start.halt.clone();
@@ -52,7 +52,7 @@ pub(crate) fn run(args: &SendArgs) -> Result<()> {
         content = Some(start.explained(Content::open(args, None, 1, &halt))?);
     }
     let (port, lanes) = start.explained(open(args, &target, &placement, &halt))?;
-    // The kernel's engine needs them, files do not.
+    // The kernel engine needs privileges, files do not.
     if !args.files.is_empty() || args.engine == Engine::Sockets {
         start.privileges.give_away(&[])?;
     }
@@ -146,7 +146,7 @@ fn open(args: &SendArgs, spec: &Spec, placement: &Placement, halt: &Halt) -> Res
         .outgoing(false)
         .halt(halt.clone())
         .placement(placement.clone())
-        // Nothing is received, so nothing is taken: it only means that a bare name may be AF_XDP.
+        // The port receives no packets, so it takes none: this only allows AF_XDP for a bare name.
         .take(Take::All)
         .forwarding(Forwarding::default().cuts(args.gso.is_some()).heeds_offloads(true));
     let mut port = port::open(spec, &options)?;

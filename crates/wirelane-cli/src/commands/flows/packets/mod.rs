@@ -1,5 +1,5 @@
-//! `wirelane flows --packets`: a row for each packet. The program `wirelane-query` makes rows of a
-//! capture, which it gets by a pipe, or reads by itself if it is a whole file.
+//! `wirelane flows --packets`: a row for each packet. The program `wirelane-query` makes the rows.
+//! It gets the packets through a pipe, or reads a whole capture file by itself.
 
 mod destination;
 mod file;
@@ -14,7 +14,7 @@ use crate::live::Start;
 /// Runs the command.
 ///
 /// # Errors
-/// As of flows.
+/// As for flows.
 pub(super) fn run(args: &FlowsArgs, is_store: bool, start: Start<'_>) -> Result<()> {
     if let Some((option, _)) = args.of_flows().find(|(_, is_given)| *is_given) {
         let error = Error::usage(option, "it is about flows, and --packets is about packets");
