@@ -1,4 +1,4 @@
-//! Stores, as arguments name them.
+//! Stores that arguments name.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -19,10 +19,10 @@ pub(crate) fn is_store(path: &Path) -> bool {
     path.join(STORE_FILE).exists()
 }
 
-/// The stores that are named first, one at least, and the expression that follows.
+/// Splits arguments into the stores, at least one, and the expression after them.
 ///
 /// # Errors
-/// The expression is no text.
+/// The expression is not UTF-8.
 pub(crate) fn split(arguments: &[OsString]) -> Result<(Vec<PathBuf>, String)> {
     let is_store = |argument: &&OsString| is_store(Path::new(argument));
     let stores = arguments.iter().skip(1).take_while(is_store).count() + 1;
@@ -35,7 +35,7 @@ pub(crate) fn split(arguments: &[OsString]) -> Result<(Vec<PathBuf>, String)> {
 /// Opens the stores to read them.
 ///
 /// # Errors
-/// One is no store, or cannot be read.
+/// A directory is not a store, or cannot be read.
 pub(crate) fn open(paths: &[PathBuf]) -> Result<Vec<Directory>> {
     paths.iter().map(|path| Directory::open(path).map_err(failure)).collect()
 }
@@ -65,7 +65,7 @@ pub(crate) fn damage(damage: &Damage) -> Error {
 /// The expression, if there is one.
 ///
 /// # Errors
-/// It is wrong.
+/// The expression is wrong.
 pub(crate) fn filter(expression: &str) -> Result<Option<Filter>> {
     if expression.trim().is_empty() {
         return Ok(None);
@@ -91,7 +91,7 @@ mod tests {
             split(&[vec![path("a"), path("b")], words(&["tcp", "port", "80"])].concat()).unwrap();
         assert_eq!(stores.len(), 2);
         assert_eq!(expression, "tcp port 80");
-        // The first is one, whatever it is: opening it will tell.
+        // The first argument is always a store: opening it shows whether it is one.
         let (stores, expression) = split(&[path("tcp"), path("a")]).unwrap();
         assert_eq!((stores.len(), expression.as_str()), (2, ""));
         let (stores, expression) = split(&words(&["nothing", "net 10"])).unwrap();

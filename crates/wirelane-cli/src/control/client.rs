@@ -146,7 +146,7 @@ pub(crate) struct Sessions {
 }
 
 /// Identifies all listening processes at once and on one thread. A silent process does not delay
-/// the others, and the number of processes is limited.
+/// the others, and the number of processes per user is limited.
 pub(crate) fn sessions() -> Sessions {
     let (mut candidates, mut are_more) = (BTreeMap::<u32, Vec<Socket>>::new(), false);
     let user = privilege::uid();
@@ -196,7 +196,8 @@ struct Asked {
     pid: u32,
     stream: UnixStream,
     reply: Vec<u8>,
-    /// The result: the identity, or `None` in the inner option after a useless answer.
+    /// `None` while no answer has arrived; `Some(None)` after a malformed answer or the end of the
+    /// connection.
     outcome: Option<Option<Identity>>,
 }
 

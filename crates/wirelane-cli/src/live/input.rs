@@ -70,10 +70,10 @@ impl InputArgs {
         self.steering.filter()
     }
 
-    /// As these, with a filter that was written elsewhere.
+    /// Adds a filter that the command line has in another place.
     ///
     /// # Errors
-    /// There is one already.
+    /// There is a filter already.
     pub(crate) fn with_filter(mut self, filter: Option<&str>) -> Result<Self> {
         self.steering = self.steering.with_filter(filter)?;
         Ok(self)
@@ -151,20 +151,19 @@ impl InputArgs {
     fn snaplen(&self, spec: &Spec) -> u32 {
         let asked = if self.snaplen == 0 { OpenOptions::MAX_SNAPLEN } else { self.snaplen };
         match spec.backend {
-            // Where the kernel filters, it sees whole packets. Other ports filter what is left of
-            // them.
+            // The kernel filters whole packets. Other ports filter truncated packets.
             None | Some(Backend::Packet) if self.only_headers => asked.min(HEADERS),
             _ => asked,
         }
     }
 
-    /// Whether it is all of each packet of a file.
+    /// Whether all packets of a file are selected whole.
     pub(crate) fn is_all(&self) -> bool {
         let is_long = self.snaplen == 0 || self.snaplen >= OpenOptions::MAX_SNAPLEN;
         is_long && self.mask() == QueueMask::ALL && self.filter().is_none()
     }
 
-    /// The masks of the port at first.
+    /// The initial masks of the port.
     pub(crate) fn mask(&self) -> QueueMask {
         let Masks { rx_queues, tx_queues, other } = self.masks.clone();
         let mask = QueueMask { enabled: true, rx: rx_queues, tx: tx_queues, other };
@@ -177,21 +176,21 @@ impl InputArgs {
     }
 }
 
-/// Bytes that contain all headers, absurd ones excepted.
+/// Bytes that contain all headers of any sensible packet.
 const HEADERS: u32 = 256;
 
 /// How long packets may wait for others while a user watches them, where the kernel hands over
 /// blocks. Rings of the largest size still last for 10 s.
 const WATCHED: Duration = Duration::from_millis(100);
 
-/// Whether this process may have packets handed over one by one. Otherwise blocks of a millisecond
-/// would take their place, which do not last for a pause of the program.
+/// Whether this process may have packets handed over one by one. Otherwise the kernel would use
+/// blocks of a millisecond, and a ring of them does not last for a pause of the program.
 fn may_receive_one_by_one() -> bool {
     privilege::effective().is_ok_and(|set| set.contains(Capability::NetAdmin))
         && privilege::is_in_initial_user_namespace() != Some(false)
 }
 
-/// Which packets, as seen from the host.
+/// The direction of packets, as seen from the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Direction {
     In,

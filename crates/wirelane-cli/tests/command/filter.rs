@@ -1,4 +1,4 @@
-//! `-f`: what is captured, what is counted, and where an expression is wrong.
+//! `-f`: captured and counted packets, and the position of an error.
 
 use tempfile::tempdir;
 

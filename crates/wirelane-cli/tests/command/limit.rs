@@ -147,7 +147,7 @@ fn seconds(file: &str) -> Vec<u64> {
     seconds
 }
 
-/// So many packets, a second apart, use more than half of the memory while one file waits for the
+/// This many packets, a second apart, use more than half of the memory while one file waits for the
 /// other.
 #[test]
 fn the_first_packets_of_two_files_are_the_oldest() {
@@ -219,7 +219,7 @@ fn each_file_of_several_has_its_part_of_the_first_packets() {
     }
 }
 
-/// A file of pcap has one link type; packets of another are none of the first ones.
+/// A file of pcap has one link type; packets of another link type do not count.
 #[test]
 fn privileged_packets_that_a_file_refuses_do_not_use_up_its_limit() {
     if !privileged::require() || !tools::require("python3") {

@@ -92,7 +92,7 @@ impl Row {
     }
 }
 
-/// Tries a column on each command; `works` says whether it is as supported.
+/// Tries a column on each command; `works` says whether the command supports it.
 #[track_caller]
 fn each(column: &str, works: impl Fn(&Row, &Path) -> bool) {
     assert!(COLUMNS.contains(&column));
@@ -111,7 +111,7 @@ fn succeeds(command: &mut Command) -> Output {
     ended
 }
 
-/// Whether it ended well; a failure must be an unknown option.
+/// Whether it succeeded; a failure must be an unknown option.
 fn is_known(command: &mut Command) -> bool {
     let ended = output(command);
     let is_unknown = ended.stderr.contains("unexpected argument");
@@ -278,7 +278,7 @@ fn privileged_live_commands_take_the_port_behind_i() {
     }
 }
 
-/// Starts the command of a row in the namespace, and waits until it takes SIGUSR1.
+/// Starts the command of a row in the namespace, and waits until it handles SIGUSR1.
 fn running(bed: &Bed, row: &Row, directory: &Path, duration: &str) -> ChildGuard {
     let mut command = bed.command(row, directory, &["--duration", duration]);
     let mut child = ChildGuard::spawn(&mut command);
@@ -308,7 +308,7 @@ fn privileged_live_commands_print_counters_when_asked() {
     });
 }
 
-/// Asks a command, until it answers or refuses; whether it answered.
+/// Asks a command, until it answers or refuses. Returns whether it answered.
 fn answers(child: &ChildGuard, request: &str, options: &[&str]) -> bool {
     let pid = child.id().to_string();
     // The command may not listen yet.

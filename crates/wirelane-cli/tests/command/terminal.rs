@@ -18,12 +18,12 @@ fn terminal(script: &str) -> ChildGuard {
     ChildGuard::spawn(&mut command)
 }
 
-/// The terminal makes a carriage return and a line feed of each line feed.
+/// The terminal adds a carriage return to each line feed.
 fn plain(text: &str) -> String {
     text.replace("\r\r\n", "\r\n")
 }
 
-/// The pictures: what was drawn from the first to the last line, each time.
+/// The pictures: the text that was drawn from the first to the last line, each time.
 fn pictures(text: &str) -> Vec<Vec<&str>> {
     let drawn = text.split("\x1b[K\x1b[J").filter_map(|part| {
         let begin = part.rfind("\r\x1b[J").map(|at| at + CLEAR.len());
@@ -68,7 +68,7 @@ fn lines_follow_the_size_of_the_terminal() {
         assert!(lines.iter().any(|line| line.contains("total ")), "{lines:?}");
         assert!(lines.iter().any(|line| line.contains(" captured")), "{lines:?}");
     }
-    // Nothing of them is left in front of the summary.
+    // No live line is left before the summary.
     let (_, summary) = text.rsplit_once(CLEAR).unwrap();
     assert!(summary.contains(" captured, 0 filtered, 0 dropped"), "{summary:?}");
     assert!(!summary.contains("packet/s"), "{summary:?}");

@@ -38,7 +38,7 @@ fn a_flipped_bit_is_named_and_costs_one_extent() {
             assert!(found.len() < all.len() && is_part_of(&found, &all));
             let report = check(&store, 1);
             assert_eq!(report["damage"].as_array().unwrap().len(), 1, "{report}");
-            // Nothing of the segment is changed.
+            // The segment is unchanged.
             assert!(fs::read(segment).unwrap() == bytes);
         }
         fs::write(segment, &whole).unwrap();
@@ -66,7 +66,7 @@ fn an_index_is_made_anew() {
         fs::write(&index, &bytes).unwrap();
         let mut command = wirelane(["extract", "-q", "--count"]);
         let ended = output(command.arg(&store).args(["net", "198.18.0.0/15"]));
-        // Told or not: the answer is right.
+        // With or without a report, the answer is right.
         assert_eq!(ended.stdout, "9000\n", "byte {place}: {}", ended.stderr);
         reindex();
     }

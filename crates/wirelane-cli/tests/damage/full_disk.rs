@@ -50,7 +50,7 @@ fn privileged_a_full_disk_costs_what_finds_no_room() {
         assert_eq!(dropped(&summary, "writer"), number(&summary["totals"]["dropped"]));
         let (found, _) = extract(&store, 0);
         assert_eq!(found.len() as u64, written);
-        // There is a gap, and something behind it.
+        // There is a gap, followed by packets.
         let full: Value =
             serde_json::from_str(&fs::read_to_string(copies.path().join("full")).unwrap()).unwrap();
         assert!(number(&full["store"]["packets"]) < written);

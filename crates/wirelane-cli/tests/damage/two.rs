@@ -11,7 +11,7 @@ fn a_store_has_one_recorder() {
     let ended = output(wirelane(["record", spec]).arg(&store));
     let process = format!("process {} records into it", recorder.child.id());
     assert_refused(&ended, 1, &[&store.display().to_string(), &process]);
-    // Checking looks, and leaves it alone.
+    // A check reads it without changes.
     let report = check(&store, 0);
     assert!(report["only_looked"].as_str().unwrap().contains(&process), "{report}");
     let ended = recorder.end();

@@ -1,4 +1,4 @@
-//! `wirelane extract` and `wirelane pin` as a user meets them.
+//! `wirelane extract` and `wirelane pin` as a user sees them.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
 

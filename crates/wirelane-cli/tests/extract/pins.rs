@@ -24,7 +24,7 @@ fn a_time_span_is_pinned_and_released() {
     assert!(out.stderr.starts_with(segments), "{}", out.stderr);
     let list = extract(&store, "--list").stdout;
     assert_eq!(list.lines().filter(|line| line.contains("pinned")).count(), pins, "{list}");
-    // Again is no fault.
+    // Pinning again is no error.
     assert_eq!(pin(&store, span).status.code(), Some(0));
     assert_eq!(store.files(".pin").len(), pins);
 

@@ -1,4 +1,4 @@
-//! Flows that leave for elsewhere.
+//! Exports of flows.
 
 use std::net::{TcpListener, UdpSocket};
 use std::process::Command;
@@ -39,7 +39,7 @@ fn nfcapd_gets_the_flows_that_the_summary_counts() {
     assert_eq!((&export["lost"], &export["failures"]), (&0.into(), &0.into()), "{summary}");
     assert_eq!(export["flows"], summary["flows"]["exported"]);
     let expected = format!("Flows: {}, Packets: {},", export["flows"], summary["flows"]["packets"]);
-    // It reads until nothing waits, also when it is asked to end.
+    // The collector reads until its socket is empty, even after an interrupt.
     collector.wait_until(PATIENCE, |_| waiting(port) == 0);
     collector.interrupt();
     let said = collector.wait(PATIENCE);
@@ -77,7 +77,7 @@ fn what_is_no_collector_and_what_has_no_program_is_said() {
         let said = format!("{}: only files of Parquet have it", option[0]);
         assert!(ended.stderr.contains(&said), "{}", ended.stderr);
     }
-    // The command alone in a directory: nothing is beside it.
+    // The command alone in a directory, without its companion.
     let directory = tempfile::tempdir().unwrap();
     let alone = directory.path().join("wirelane");
     wirelane_testkit::process::copy_program(env!("CARGO_BIN_EXE_wirelane").as_ref(), &alone);
@@ -132,7 +132,7 @@ fn files_of_parquet_are_private() {
     assert!(!path("x").exists());
 }
 
-/// It is connected, and reads nothing: the kernel's buffers fill.
+/// The peer is connected but does not read: the kernel's buffers fill.
 #[test]
 fn a_collector_that_never_reads_is_given_up_after_five_seconds() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();

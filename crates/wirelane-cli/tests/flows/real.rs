@@ -1,4 +1,4 @@
-//! Captures of others, and of real programs.
+//! Captures of tcpdump's tests, and of real programs.
 
 use std::path::PathBuf;
 

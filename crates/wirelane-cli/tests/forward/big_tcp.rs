@@ -13,7 +13,7 @@ use super::*;
 const LEFT: &str = "fd99::1";
 const RIGHT: &str = "fd99::2";
 const BYTES: usize = 64 << 20;
-/// The longest packet that the stack makes.
+/// The longest packet that the stack sends.
 const LONGEST: &str = "180000";
 
 fn bridge() -> Bridge {
@@ -37,7 +37,7 @@ fn content() -> Vec<u8> {
     (0..BYTES as u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8).collect()
 }
 
-/// Sends it all to the right; how long that took.
+/// Sends the content to the right. Returns the time that it took.
 fn transfer(bridge: &Bridge) -> Duration {
     let listener = bridge.right.inside(|| TcpListener::bind((RIGHT, 0)).unwrap());
     let at: SocketAddr = listener.local_addr().unwrap();
@@ -61,7 +61,7 @@ fn transfer(bridge: &Bridge) -> Duration {
 
 #[test]
 fn privileged_big_tcp_passes_whole_and_fast() {
-    /// In bit/s; cut by other means and sent again it is a fraction.
+    /// In bit/s; with other segmentation and retransmissions it is a fraction.
     const LEAST: f64 = 100e6;
     if !privileged::require() {
         return;

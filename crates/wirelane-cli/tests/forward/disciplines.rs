@@ -39,7 +39,7 @@ fn everything_arrives() {
     }
 }
 
-/// Several threads send through one queue: each flow is one thread's.
+/// Several threads send through one queue: each flow belongs to one thread.
 #[test]
 fn flows_stay_in_order() {
     let directory = tempdir().unwrap();

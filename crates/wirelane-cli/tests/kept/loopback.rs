@@ -1,4 +1,4 @@
-//! On a loopback the host hears what it sends: each packet is taken once, as received.
+//! On a loopback the host receives its own packets: each is captured once, as received.
 
 use std::net::UdpSocket;
 use std::thread;
@@ -10,7 +10,7 @@ use super::*;
 
 const PACKETS: usize = 20;
 
-/// Sends them from the host to itself.
+/// Sends packets from the host to itself.
 fn speak(ns: &Namespace) {
     let socket = ns.inside(|| UdpSocket::bind("127.0.0.1:7007")).unwrap();
     for number in 0..PACKETS {

@@ -38,7 +38,7 @@ fn commands(directory: &Path) -> Vec<(&'static str, Vec<String>)> {
     ]
 }
 
-/// Starts a command on a port in a namespace, and waits until it takes packets.
+/// Starts a command on a port in a namespace, and waits until it receives packets.
 #[track_caller]
 fn start(ns: &Namespace, port: &str, args: &[String], filter: &str) -> ChildGuard {
     let mut command: Command = ns.command(WIRELANE);

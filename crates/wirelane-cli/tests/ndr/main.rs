@@ -1,5 +1,5 @@
-//! `wirelane ndr` as a user meets it: what is injected is reported exactly, a bottleneck's rate is
-//! found.
+//! `wirelane ndr` as a user sees it: injected faults are reported exactly, and a bottleneck's rate
+//! is found.
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
 
 #[path = "../shared/mod.rs"]
@@ -18,7 +18,7 @@ use wirelane_testkit::process::output;
 
 use self::shared::WIRELANE;
 
-/// Runs `wirelane ndr a0 a1 ARGS` to its good end; returns the JSON object.
+/// Runs `wirelane ndr a0 a1 ARGS`, which must succeed. Returns the JSON object.
 #[track_caller]
 fn ndr(ns: &Namespace, args: &[&str]) -> Value {
     let ports = ["ndr", "a0", "a1", "-q", "--json"];

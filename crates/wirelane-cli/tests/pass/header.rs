@@ -1,4 +1,4 @@
-//! A capture says where and how it was made, as dumpcap's does.
+//! A capture has metadata on its origin, as dumpcap's has.
 
 use wirelane_testkit::files;
 use wirelane_testkit::netns::Namespace;
@@ -25,7 +25,7 @@ fn privileged_a_capture_says_what_dumpcap_says() {
     let theirs = |name: &str| about_its(name, &y);
     for name in ["Capture hardware", "Capture oper-sys", "Operating system"] {
         let (ours, theirs) = (ours(name), theirs(name));
-        // They say more of the CPU's instructions.
+        // dumpcap adds the CPU's instruction sets.
         assert!(
             !theirs.is_empty() && theirs[0].starts_with(&ours[0]),
             "{name}: {ours:?} {theirs:?}"

@@ -49,7 +49,7 @@ fn privileged_the_kernel_is_chosen_where_it_can() {
         let args = [&["-q", &port, "-c", "200", "--packet", "udp", "--size", "60"], more].concat();
         wire.send(&args).wait(PATIENCE)
     };
-    // The other end does not poll: sockets, and a word about it.
+    // The other end does not poll: the command uses sockets and prints why.
     let summary_of = |more: &[&str]| sent(&summary(&run(more)));
     let of_sockets = summary_of(&["--top-speed"]);
     assert_eq!(of_sockets["engine"], "sockets", "{of_sockets}");
@@ -79,7 +79,7 @@ fn privileged_the_kernel_sends_the_first_packets_by_number() {
     // A busy machine, whose threads differ in speed.
     let busy = AtomicBool::new(true);
     thread::scope(|scope| {
-        // Also after a failed assertion: the scope waits for its threads.
+        // This runs even after a failed assertion, because the scope waits for its threads.
         let _calm = Calm(&busy);
         for _ in 0..3 {
             scope.spawn(|| {

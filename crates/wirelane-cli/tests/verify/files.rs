@@ -1,4 +1,4 @@
-//! Files made for the purpose.
+//! Generated files.
 
 use std::fs;
 use std::process::Stdio;
@@ -153,7 +153,7 @@ fn tshark_agrees_on_checksums() {
     let mut packets = good();
     for packet in &mut packets {
         if random.below(3) == 0 {
-            // Not in lengths or addresses, where the two may speak of different things.
+            // Not in lengths or addresses, where the two tools may report different rules.
             let header = if packet[12] == 8 { 34 } else { 54 };
             let at = header + 16 + random.below((packet.len() - header - 16) as u64) as usize;
             packet[at] ^= 1 << random.below(8);

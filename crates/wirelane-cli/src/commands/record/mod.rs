@@ -109,8 +109,8 @@ pub(crate) struct RecordArgs {
 /// Runs the command.
 ///
 /// # Errors
-/// Everything that keeps the recording from starting, or what ended it early, or a disk that takes
-/// nothing at the end; what was recorded before is in the store.
+/// The recording cannot start, an error ended it early, or the disk fails at the end. The store has
+/// the packets recorded before.
 pub(crate) fn run(args: &RecordArgs) -> Result<()> {
     if let Some(path) = &args.check {
         let output =
@@ -123,7 +123,7 @@ pub(crate) fn run(args: &RecordArgs) -> Result<()> {
     let (spec, directory) = args.session.netns.inside(|| args.place())?;
     let mut config = config(args, access, spec.backend != Some(Backend::File), &start.halt)?;
     let (mut ports, diversions) = args.input.open(&[spec], &start)?;
-    // Both are for the registered memory of io_uring: the one is enough where the other is refused.
+    // Both allow registered memory for io_uring. One of them suffices.
     memory::lift_lock_limit();
     let queues = ports.first().map_or(1, |port| port.info().queues.len().max(1));
     config.store.prepare(if args.input.single { 1 } else { queues });
@@ -145,7 +145,7 @@ impl RecordArgs {
     /// The port to record from, and the directory of the store.
     ///
     /// # Errors
-    /// They are not one of each.
+    /// There is not exactly one of each.
     fn place(&self) -> Result<(Spec, PathBuf)> {
         let directory = self.directory.as_ref().map(|path| path.clone().into_os_string());
         match self.interface.before(self.port.iter().chain(&directory)).as_slice() {
@@ -156,7 +156,7 @@ impl RecordArgs {
     }
 }
 
-/// Says what an earlier recording had left when it died.
+/// Prints repairs of a store after a killed recording.
 fn tell_mended(report: &MendReport) {
     for Mended { path, what } in &report.mended {
         let path = printable(&path.display().to_string());

@@ -13,7 +13,7 @@ use crate::output::progress::Progress;
 use crate::output::store::{Store, StoreView};
 use crate::output::{self, printable};
 
-/// For how long the speed of the disk is remembered, in seconds.
+/// The time over which the disk's speed is averaged, in seconds.
 const MEMORY: f64 = 5.0;
 
 /// Prints progress and notes unless `quiet`. SIGUSR2 fires the trigger.
@@ -21,7 +21,7 @@ pub(super) struct Teller {
     view: StoreView,
     quiet: bool,
     triggers: u32,
-    /// When the store was looked at last, its bytes then, and the speed so far.
+    /// The time of the last reading, and the store's bytes at that time.
     before: (Instant, u64),
     bytes_per_s: f64,
     trouble: Option<String>,
