@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 
 fn main() {
-    // Without git, from an archive, or within a repository of somebody else, the commit is unknown.
+    // The commit is unknown without git, in an archive, and in another project's repository.
     if git(&["ls-files", "build.rs"]).is_none() {
         return;
     }
@@ -22,7 +22,7 @@ fn main() {
     println!("cargo::rustc-env=WIRELANE_REVISION={revision}{mark}");
 }
 
-/// What git says; `None` if it fails or says nothing.
+/// The output of git. `None` if git fails or prints nothing.
 fn git(arguments: &[&str]) -> Option<String> {
     let output = Command::new("git").args(arguments).output().ok()?;
     let text = String::from_utf8(output.stdout).ok()?.trim().to_owned();

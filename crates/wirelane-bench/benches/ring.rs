@@ -1,9 +1,10 @@
-//! What an element costs in our ring and in others: `cargo bench -p wirelane-bench --bench ring`.
+//! Compares the cost per element of Wirelane's ring and of other rings: `cargo bench -p
+//! wirelane-bench --bench ring`.
 //!
-//! All rings are measured in turn, several times over; each figure is a median with the lowest and
-//! the highest. `rte_ring` joins in where `dpdk-test` is installed (Debian: `dpdk-dev`).
-//! Cycles are those of the time stamp counter. Between two cores a figure is the producer's time
-//! plus the consumer's.
+//! Every round measures each ring once. A figure is the median of the rounds, with the lowest and
+//! the highest. `rte_ring` takes part if `dpdk-test` is installed (Debian: `dpdk-dev`). Cycles are
+//! cycles of the time stamp counter. Between two cores, a figure is the producer's time plus the
+//! consumer's.
 #![allow(clippy::print_stdout, clippy::unwrap_used)]
 
 use std::collections::BTreeMap;
@@ -26,7 +27,7 @@ const PAIRS: usize = 1 << 20;
 
 /// Nanoseconds by case and ring, one per round.
 type Figures = BTreeMap<(&'static str, &'static str), Vec<f64>>;
-/// A case, the ring, and what measures it.
+/// The case, the ring, and the function that measures it.
 type RingCase = (&'static str, &'static str, fn() -> f64);
 
 const SPSC_8: &str = "spsc, 2 cores, bulk 8";

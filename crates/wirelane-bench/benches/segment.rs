@@ -1,12 +1,11 @@
-//! What a segment costs, on one core, beside the split of `tun-rs`:
-//! `cargo bench -p wirelane-bench --bench segment`.
+//! Measures the cost of a segment on one core, for Wirelane and for `gso_split` of `tun-rs`: `cargo
+//! bench -p wirelane-bench --bench segment`.
 //!
-//! Every round measures every case once, after one to warm up, on a CPU that devices leave alone
-//! ([`Quiet`]). Each figure is the median of the rounds, with the best one behind it; the last
-//! lines compare within a round.
+//! Every round measures each case once. A first round warms up and is discarded. The CPU is one
+//! with few device interrupts ([`Quiet`]). Each figure is the median of the rounds, followed by the
+//! best round. The last lines give ratios within a round, and the rate of checksums.
 //!
-//! `-- tcp4` measures cases of that name only, `-- --vectors avx2` makes sums as a CPU does that
-//! has no wider vectors.
+//! `-- tcp4` measures only cases with that name. `-- --vectors avx2` limits checksums to AVX2.
 #![allow(clippy::expect_used, clippy::print_stdout, clippy::unwrap_used)]
 
 use std::hint::black_box;
@@ -23,7 +22,7 @@ use wirelane_wire::ethernet;
 const TURNS: usize = 200;
 const ROUNDS: usize = 40;
 
-/// Name, figures so far, and what measures it.
+/// The name, the figures so far, and the function that measures the case.
 type SegmentCase = (String, Vec<f64>, Box<dyn FnMut() -> f64>);
 
 fn main() {

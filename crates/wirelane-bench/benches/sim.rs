@@ -1,5 +1,5 @@
-//! What a packet of the simulated port costs, on one core:
-//! `cargo bench -p wirelane-bench --bench sim`.
+//! Measures the cost of a packet of the simulated port, on one core: `cargo bench -p wirelane-bench
+//! --bench sim`.
 //!
 //! Each figure is the best of several rounds: the machine can only add time, never take it away.
 #![allow(clippy::print_stdout, clippy::unwrap_used)]

@@ -1,4 +1,5 @@
-//! Compares two runs of a benchmark: what became better or worse, and what is noise.
+//! Compares two runs of a benchmark: finds regressions and improvements, and separates them from
+//! noise.
 //!
 //! A figure has a handful of samples in each run. Every pair of an old and a new sample gives a
 //! ratio; their median is the estimate of the change, and the ratios between the ranks that the
@@ -8,11 +9,10 @@
 //! than the threshold. Fewer samples are in order by chance too often; then the interval is at
 //! least Student's, of the logarithms, and a single sample proves nothing.
 //!
-//! Two runs at different times differ by what else the machine did meanwhile. Work that never
-//! changes tells how much ([`crate::statistics::control`]): a change counts only as far as it goes
-//! beyond what the control may have moved. The figures of peers, programs that did not change, are
-//! a second witness; their median change is reported beside ours. Several reports of each side,
-//! made in turns, are pooled.
+//! The load of the machine differs between two runs. The control ([`crate::statistics::control`]),
+//! work that never changes, measures by how much. A change counts only as far as it exceeds the
+//! change of the control. The figures of peers, programs that did not change, are a second witness:
+//! the comparison reports their median change. Several reports per side, made in turns, are pooled.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -23,7 +23,7 @@ use serde_json::Value;
 use crate::row::{Better, median};
 use wirelane::error::{Error, Result};
 
-/// What a comparison needs of an earlier report.
+/// The parts of an earlier report that a comparison needs.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Recorded {
     schema: String,
@@ -73,7 +73,7 @@ pub enum Verdict {
     Regression,
     /// Better, beyond the threshold, with its whole interval.
     Improvement,
-    /// The interval lies within the threshold.
+    /// The whole interval is within the threshold.
     Same,
     /// The samples scatter too much to tell.
     Unclear,
@@ -94,8 +94,9 @@ pub struct Change {
     pub worse: f64,
     /// The interval of that.
     pub interval: [f64; 2],
-    /// How much slower the machine itself may have been meanwhile: the interval of the control of
-    /// the suite; `None` if a run has none, or the figure does not depend on it.
+    /// How much slower the machine may have been during the new run: the interval of the suite's
+    /// control. `None` if a run has no control, or the figure does not depend on the machine's
+    /// speed.
     pub machine: Option<[f64; 2]>,
     /// The verdict.
     pub verdict: Verdict,
@@ -110,7 +111,7 @@ pub struct Comparison {
     pub threshold: f64,
     /// Median change of the figures of peers, as [`Change::worse`].
     pub peers: Option<f64>,
-    /// Figures in both runs, ours first, the worst first.
+    /// Figures in both runs: first of Wirelane, then of peers, each sorted from worst to best.
     pub changes: Vec<Change>,
     /// Figures that only the old run has.
     pub only_old: Vec<String>,
@@ -122,7 +123,7 @@ pub struct Comparison {
 }
 
 impl Comparison {
-    /// Figures of ours that became worse.
+    /// Figures of Wirelane that became worse.
     pub fn regressions(&self) -> impl Iterator<Item = &Change> {
         self.changes.iter().filter(|own| !own.is_peer && own.verdict == Verdict::Regression)
     }
@@ -263,18 +264,18 @@ enum Scale {
     Cost,
     /// More is better.
     Rate,
-    /// A share that was lost: what counts is what was not, or else a few packets among millions
-    /// would be a change without bounds.
+    /// A share of lost packets. The shares that were not lost are compared: a few lost packets
+    /// among millions would otherwise be an unbounded change.
     Loss,
     /// A count that does not depend on how fast the machine is.
     Count,
-    /// A count of accidents that is next to nothing: one more per packet is twice as bad.
+    /// A count of rare events, near zero: one more per packet is twice as bad.
     Accidents,
 }
 
 impl Scale {
-    /// `None` where nothing is better or worse, or where the kernel merely estimates: it knows the
-    /// CPU time of a thread, but splits it between the user and itself by what it sees at its
+    /// `None` if the metric has no direction, or if it is an estimate of the kernel. The kernel
+    /// knows the CPU time of a thread, but splits it into user and system time by samples at its
     /// ticks.
     fn of(metric: &str) -> Option<Self> {
         let is_estimate = [
@@ -330,8 +331,8 @@ impl Ratios {
     }
 }
 
-/// How many of the sorted ratios of so many samples lie outside the interval, on each side: the
-/// normal approximation of the Mann–Whitney statistic at 99 %.
+/// How many of the sorted ratios are outside the interval, on each side: the normal approximation
+/// of the Mann–Whitney statistic at 99 %.
 fn outside(old: usize, new: usize) -> usize {
     const Z: f64 = 2.576;
     let (m, n) = (old as f64, new as f64);
@@ -340,15 +341,16 @@ fn outside(old: usize, new: usize) -> usize {
     rank.floor() as usize
 }
 
-/// The factor by which a ratio may be off, at 99 %, where there are too few samples for ranks:
-/// fewer than 252 ways to divide them in two. `None` where ranks are enough.
+/// The factor by which a ratio may be off, at 99 %, if either side has too few samples for ranks:
+/// five samples on each side are enough (252 ways to divide them in two). `None` if ranks are
+/// enough.
 fn student(old: &[f64], new: &[f64]) -> Option<f64> {
     /// Student's t for 1, 2, … degrees of freedom.
     const T: [f64; 8] = [63.66, 9.92, 5.84, 4.60, 4.03, 3.71, 3.50, 3.36];
     if old.len().min(new.len()) >= 5 {
         return None;
     }
-    // What is always the same, as counts are, has no error; what is zero has no logarithm.
+    // Constant values, such as counts, have no error. Zero has no logarithm.
     let same = |values: &[f64]| values.iter().all(|value| Some(value) == values.first());
     if same(old) && same(new) && old.len().min(new.len()) > 1 {
         return None;

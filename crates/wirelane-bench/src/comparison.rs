@@ -1,13 +1,13 @@
-//! Ratios of our figures to those of other programs under the same conditions.
+//! Ratios of Wirelane's figures to the figures of other programs under the same conditions.
 //!
-//! A ratio is taken within a round, before the median: a slow moment of the machine hits both
-//! sides. [`crate::targets`] says what a ratio should be.
+//! A ratio is computed within a round, before the median: a slow moment of the machine affects both
+//! sides. [`crate::targets`] has the ratios that Wirelane must reach.
 
 use serde::Serialize;
 
 use crate::row::{Better, Params, Row, median};
 
-/// One figure of ours divided by that of another program.
+/// A figure of Wirelane divided by the same figure of another program.
 #[derive(Clone, Debug, Serialize)]
 pub struct Ratio {
     /// Of both figures.
@@ -22,17 +22,18 @@ pub struct Ratio {
     pub unit: &'static str,
     /// The other program.
     pub peer: &'static str,
-    /// Our median.
+    /// Median of Wirelane.
     pub ours: f64,
-    /// Theirs.
+    /// Median of the other program.
     pub theirs: f64,
-    /// Ours divided by theirs, for each round.
+    /// Wirelane's figure divided by the other program's, for each round.
     pub ratios: Vec<f64>,
     /// The median of these.
     pub median: f64,
     /// Whether a lower or a higher ratio is better for us.
     pub better: Better,
-    /// The shares of packets that each side lost, ours first; `None` if losses were not counted.
+    /// The shares of packets that each side lost, Wirelane's first. `None` if losses were not
+    /// counted.
     pub lost: Option<[f64; 2]>,
 }
 
@@ -42,7 +43,8 @@ pub fn ratios(rows: &[Row]) -> Vec<Ratio> {
     let of = |row: &Row| -> Option<Ratio> {
         let peer = row.peer?;
         let better = Better::of(row.metric)?;
-        // The time of a packet is the rate, once more; losses stand beside the other figures.
+        // In `sockets`, the time per packet is the inverse of the rate. Losses are shown with the
+        // other figures.
         if row.metric.starts_with("lost_")
             || row.suite == "sockets" && row.metric == "ns_per_packet"
         {
@@ -71,12 +73,12 @@ pub fn ratios(rows: &[Row]) -> Vec<Ratio> {
     rows.iter().filter_map(of).collect()
 }
 
-/// The metric that marks rounds in which a receiver lost nothing of all that could be sent.
+/// The metric that marks the rounds in which the sender was the limit: the receiver lost nothing.
 pub(super) const SENDER_BOUND: &str = "sender_bound_share";
 
-/// Ours divided by theirs, round by round. Rounds in which both figures are the sender's are left
-/// out: they would compare the sender with itself. `bound` marks the rounds in which a side was,
-/// where that is known.
+/// Wirelane's figure divided by the other program's, round by round. A round in which both sides
+/// were limited by the sender is left out: it would compare the sender with itself. `bound` marks
+/// the rounds in which each side was limited, if that is known.
 pub(super) fn unless_sent(ours: &[f64], theirs: &[f64], bound: [&[f64]; 2]) -> Vec<f64> {
     let is_bound = |round: usize| bound.iter().all(|of| of.get(round).is_some_and(|of| *of > 0.0));
     let rounds = ours.iter().zip(theirs).enumerate().filter(|(round, _)| !is_bound(*round));

@@ -1,5 +1,5 @@
-//! What figures depend on besides the machine model: its settings, its load, and the versions of
-//! all programs that take part.
+//! Conditions of a run in addition to the machine model: settings, load, and the versions of all
+//! programs that take part.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -30,7 +30,7 @@ pub struct Pinned {
     pub on: Quiet,
 }
 
-/// The circumstances of a run. What is not known is `None`.
+/// The circumstances of a run. An unknown value is `None`.
 #[derive(Clone, Debug, Serialize)]
 pub struct Environment {
     /// When it began: UTC, RFC 3339.
@@ -46,10 +46,10 @@ pub struct Environment {
     pub load_at_start: Option<f64>,
     /// The same at the end, our own included.
     pub load_at_end: Option<f64>,
-    /// Who chooses the clock rate: the names of the governors in use, or `none` where the kernel
-    /// has no say, as in most virtual machines.
+    /// The frequency governors in use, or `none` if the kernel does not control the clock rate, as
+    /// in most virtual machines.
     pub governor: Option<String>,
-    /// Flaws of the CPU that the kernel knows, and what it does about them.
+    /// The CPU vulnerabilities that the kernel lists, with the mitigation of each.
     pub mitigations: Option<BTreeMap<String, String>>,
     /// The commit that this program was built from.
     pub revision: Option<String>,
@@ -179,7 +179,7 @@ mod tests {
             flaws.into_iter().collect::<Vec<_>>(),
             [("meltdown".into(), "Not affected".into())]
         );
-        // What cannot be read is unknown, not absent.
+        // An unreadable setting is unknown rather than absent.
         let nowhere = folder.path().join("nowhere");
         assert!(governor(&nowhere).is_none() && mitigations(&nowhere).is_none());
     }

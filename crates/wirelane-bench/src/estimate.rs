@@ -2,10 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-/// What a suite has at least, however late it is: its first round is run.
+/// The least time of a suite, however late the run is: the first round always runs.
 const LEAST: Duration = Duration::from_secs(2);
 
-/// The time of a run: what is known of it so far.
+/// Estimates the duration of a run.
 #[derive(Debug)]
 pub(crate) struct Estimate {
     /// How long each suite usually takes.
@@ -19,7 +19,7 @@ pub(crate) struct Estimate {
 }
 
 impl Estimate {
-    /// Of suites that usually take so long.
+    /// `usual` has the usual time of each suite.
     pub(crate) fn new(usual: &[Duration], limit: Option<Duration>) -> Self {
         Self { usual: usual.to_vec(), limit, start: None, current: 0, began: Instant::now() }
     }
@@ -30,9 +30,8 @@ impl Estimate {
         (self.current, self.began) = (suite, now);
     }
 
-    /// What the suite that has begun may take: of the time that is left the share that it usually
-    /// has among those that are left, or all that they do not need, if that is more. `None` if
-    /// there is no limit.
+    /// The time allowed for the current suite: its usual share of the remaining time, or the time
+    /// that the later suites do not need, whichever is longer. `None` if there is no limit.
     pub(crate) fn limit(&self) -> Option<Duration> {
         let gone = self.began.saturating_duration_since(self.start?);
         let left = self.limit?.saturating_sub(gone).as_secs_f64();
@@ -42,8 +41,8 @@ impl Estimate {
         Some(Duration::from_secs_f64(share.max(spare)).max(LEAST))
     }
 
-    /// What all of them will take yet. Suites that took longer than usual make those after them
-    /// look longer, too: the machine is slow.
+    /// The estimated time until the end of the run. If earlier suites took longer than usual, the
+    /// machine is slow, and later suites are expected to take longer, too.
     pub(crate) fn left(&self, now: Instant) -> Duration {
         let gone = now.saturating_duration_since(self.began).as_secs_f64();
         let pace = self.pace();
@@ -57,7 +56,7 @@ impl Estimate {
         }
     }
 
-    /// How many times as long as usual those before took.
+    /// How many times as long as usual the earlier suites took.
     fn pace(&self) -> f64 {
         let before: f64 = (0..self.current).map(|suite| self.usual(suite)).sum();
         let passed = |start| self.began.saturating_duration_since(start).as_secs_f64();
@@ -65,7 +64,7 @@ impl Estimate {
         if before > 1.0 { (passed / before).clamp(0.2, 5.0) } else { 1.0 }
     }
 
-    /// How many seconds a suite usually takes, and all those after the one that runs.
+    /// How many seconds a suite usually takes.
     fn usual(&self, suite: usize) -> f64 {
         self.usual.get(suite).copied().unwrap_or_default().as_secs_f64()
     }
@@ -90,7 +89,7 @@ mod tests {
         assert_eq!(estimate.limit(), None);
         estimate.begin(0, now);
         assert_eq!(estimate.limit(), Some(seconds(5)));
-        // What the first one did not need is there for the second.
+        // The second suite gets the time that the first one did not need.
         estimate.begin(1, now + seconds(2));
         assert_eq!(estimate.limit(), Some(seconds(18)));
         estimate.begin(1, now + seconds(100));

@@ -1,5 +1,4 @@
-//! The suites of `wirelane bench`: what they measure, the rows that follow, and what is said of
-//! them.
+//! The suites of `wirelane bench`, the rows that they produce, and the reports made of them.
 
 pub mod changes;
 mod command;

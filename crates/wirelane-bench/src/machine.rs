@@ -1,4 +1,4 @@
-//! What figures depend on.
+//! The machine that produced the figures.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 use wirelane_os::{affinity, clock, machine};
 
-/// What figures depend on. What is not known is `None`.
+/// The machine that produced the figures. An unknown value is `None`.
 #[derive(Clone, Debug, Serialize)]
 pub struct Machine {
     /// Model name.

@@ -1,7 +1,7 @@
-//! The figures of the five papers, digit for digit: their one home.
+//! The figures of the five papers, digit for digit. No other file has them.
 //!
-//! What stands in a paper is *printed*; what follows from its figures by arithmetic is *derived*,
-//! and says so wherever it is shown. The tests compare what is printed with excerpts of the papers.
+//! A *printed* figure appears in a paper. A *derived* figure is computed from printed ones, and is
+//! marked wherever it is shown. The tests compare printed figures with excerpts of the papers.
 
 use crate::row::Source;
 
@@ -9,7 +9,7 @@ use crate::row::Source;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Published {
     document: &'static str,
-    /// As it stands there; empty if it is derived.
+    /// The digits in the paper; empty if the figure is derived.
     printed: &'static str,
     value: f64,
     unit: &'static str,
@@ -21,25 +21,25 @@ impl Published {
         Self { document, printed, value: digits.parse().unwrap_or(f64::NAN), unit }
     }
 
-    /// Follows from figures of the paper.
+    /// A figure computed from figures of the paper.
     fn derived(document: &'static str, value: f64, unit: &'static str) -> Self {
         Self { document, printed: "", value, unit }
     }
 
-    /// The figure, in the unit that the paper has it in.
+    /// The figure, in the unit of the paper.
     #[must_use]
     pub fn value(&self) -> f64 {
         self.value
     }
 
-    /// Whether it follows from figures of the paper and does not stand there itself.
+    /// Whether it is computed from figures of the paper.
     #[must_use]
     pub fn is_derived(&self) -> bool {
         self.printed.is_empty()
     }
 
-    /// Its digits as they stand in the paper, without the thousands' commas; more than two decimals
-    /// are rounded. `None` if it is derived.
+    /// Its digits in the paper, without thousands separators, rounded to two decimals. `None` if it
+    /// is derived.
     #[must_use]
     pub fn digits(&self) -> Option<String> {
         if self.is_derived() {
@@ -49,7 +49,7 @@ impl Published {
         Some(format!("{:.*}", decimals.min(2), self.value))
     }
 
-    /// Beside a row, in the unit of the row.
+    /// The figure as the source of a row, in the unit of the row.
     #[must_use]
     pub fn source(&self) -> Source {
         let (scale, unit) = match self.unit {
@@ -58,14 +58,14 @@ impl Published {
             unit => (1.0, unit),
         };
         let value = self.value * scale;
-        // A whole number of bits or packets, where the scale is one.
+        // A scaled rate is a whole number of bits or packets.
         let value = if scale > 1.0 { value.round() } else { value };
         Source { document: self.document, value, unit, derived: self.is_derived() }
     }
 }
 
 /// "Multiqueue support for bpf" (2011), Mbit/s in each condition: with all queues and with one
-/// thread on the card of 10 Gbit/s (ixgbe), then on that of 1 Gbit/s (igb).
+/// thread, on the 10 Gbit/s card (ixgbe), then on the 1 Gbit/s card (igb).
 const CAPTURE: [[&str; 4]; 6] = [
     ["5303.09007533333", "3959.83021733333", "916.752133333333", "917.597079"],
     ["1061.24890333333", "204.779881", "916.656664666667", "914.378636"],
@@ -103,7 +103,7 @@ pub fn sockets(case: &str, size: usize) -> [Option<Published>; 3] {
     line.map_or([None; 3], |line| line.2.map(figure))
 }
 
-/// The time per packet that follows from a rate in Mpps.
+/// The time per packet computed from a rate in Mpps.
 #[must_use]
 pub fn ns_per_packet(rate: Published) -> Published {
     Published::derived(rate.document, 1e3 / rate.value, "ns")
@@ -113,8 +113,8 @@ pub fn ns_per_packet(rate: Published) -> Published {
 /// six cores (L5640) and of eight (two E5530).
 const SCALING: [[&str; 2]; 2] = [["0.73", "4.20"], ["0.80", "4.6"]];
 
-/// One queue, and one per core, on the machine of six cores and on that of eight, in Mpps; and
-/// which part that is of as many times one queue as there are cores, in percent.
+/// The rates of one queue and of one queue per core, in Mpps, and their ratio to linear scaling, in
+/// percent: for the machine with six cores and for the machine with eight.
 #[must_use]
 pub fn scaling() -> [[Published; 3]; 2] {
     let mut cores = [6.0, 8.0].into_iter();
@@ -174,14 +174,14 @@ const SEGMENTATION: [(&str, [[&str; 4]; 6]); 4] = [
     ),
 ];
 
-/// What the GSO paper has at one clock frequency.
+/// The figures of the GSO paper at one clock frequency.
 #[derive(Clone, Copy, Debug)]
 pub struct Segmentation {
-    /// The card cuts; not for UDP. In Mbit/s, as the next two.
+    /// The card segments; not for UDP. In Mbit/s, like the next two.
     pub tso: Option<Published>,
-    /// The software of the paper cuts.
+    /// The paper's software segments.
     pub gso: Published,
-    /// TCP makes every packet itself.
+    /// TCP makes every packet itself; UDP is fragmented by the stack.
     pub none: Published,
     /// GSO over none, in percent as printed: 12 is 1.12 times as fast.
     pub percent: Published,
@@ -208,8 +208,8 @@ pub fn segmentation(case: &str) -> Option<[Segmentation; 6]> {
     }))
 }
 
-/// "Qdisc layer: Fast enough for 10G wirespeed?" (2014): a way to the driver, in packets per second
-/// and, where it is printed, in ns per packet.
+/// "Qdisc layer: Fast enough for 10G wirespeed?" (2014): a path to the driver, its packets per
+/// second and, if printed, its ns per packet.
 const QUEUEING: [(&str, &str, &str); 6] = [
     ("qdisc path", "1566918", "638.20"),
     ("NULL hack", "1731000", "577.70"),
@@ -219,7 +219,7 @@ const QUEUEING: [(&str, &str, &str); 6] = [
     ("lockless, no bypass", "1703221", "587.12"),
 ];
 
-/// Packets per second of a way, and its time per packet.
+/// Packets per second of a path, and its time per packet.
 #[must_use]
 pub fn queueing(way: &str) -> Option<[Published; 2]> {
     let (_, rate, ns) = QUEUEING.iter().find(|(name, ..)| *name == way)?;
@@ -241,9 +241,9 @@ pub enum Difference {
     LocklessOverNone,
     /// Lockless without bypass over the NULL hack: 587.12 - 577.70.
     RingOverNone,
-    /// Lockless saves that over the qdisc path.
+    /// Lockless, less than the qdisc path.
     LocklessUnderFifo,
-    /// Lockless without bypass saves that over the qdisc path: 638.20 - 587.12.
+    /// Lockless without bypass, less than the qdisc path: 638.20 - 587.12.
     RingUnderFifo,
     /// Lockless without bypass over lockless with it.
     RingOverBypass,
@@ -301,7 +301,7 @@ mod tests {
         EXCERPTS.iter().find(|(number, _)| *number == document).unwrap().1
     }
 
-    /// Every number of a text, as it stands there.
+    /// Every number of a text, as printed.
     fn numbers(text: &'static str) -> Vec<&'static str> {
         let words = text.split(|c: char| !(c.is_ascii_digit() || c == '.' || c == ','));
         words.filter(|word| word.starts_with(|c: char| c.is_ascii_digit())).collect()
@@ -319,7 +319,7 @@ mod tests {
 
     #[test]
     fn the_figures_of_2018_are_printed_so() {
-        // The paper lists the cases of 64 bytes, those of 1500, and then XDP_DROP of both.
+        // The paper lists 64-byte cases, 1500-byte cases, and then XDP_DROP for both sizes.
         let of = |size, is_drop: bool| {
             let lines = SOCKETS.iter().filter(move |line| line.1 == size);
             let lines = lines.filter(move |line| (line.0 == "xdp-drop") == is_drop);
@@ -331,7 +331,7 @@ mod tests {
             .chain(of(1500, true))
             .collect();
         let lines = excerpt("001").lines();
-        // "XDP-RX CPU 16 32.3M 0": the CPU, the rate, and what had issues.
+        // "XDP-RX CPU 16 32.3M 0": the CPU, the rate, and the packets with issues.
         let figures = lines.flat_map(|line| match line.strip_prefix("XDP-RX CPU 16 ") {
             Some(rest) => numbers(rest)[..1].to_vec(),
             None => numbers(line.split_once(' ').unwrap().1),
@@ -361,7 +361,7 @@ mod tests {
                 assert_eq!(numbers(lines.next().unwrap()), expected, "{case}");
             }
             for line in segmentation(case).unwrap() {
-                // The percentages are those of the rates, rounded or cut.
+                // The percentages follow from the rates, rounded or truncated.
                 let percent = (line.speedup().value() - 1.0) * 100.0;
                 assert!((percent - line.percent.value()).abs() < 1.0, "{case}: {line:?}");
             }
@@ -400,7 +400,7 @@ mod tests {
         assert!(difference(RingUnderFifo).is_derived() && lock_pair().is_derived());
     }
 
-    /// Where the papers themselves lie beside the project, the excerpts stand in them.
+    /// Compares the excerpts with the papers, if the papers are stored beside the project.
     #[test]
     fn the_excerpts_are_of_the_papers() {
         let papers = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/sources");

@@ -1,4 +1,4 @@
-//! A run of `wirelane bench`: its rows, and what follows from them.
+//! The result of a run of `wirelane bench`: its rows, its ratios and the verdicts on targets.
 
 use serde::Serialize;
 
@@ -9,29 +9,29 @@ use crate::row::{Row, Skipped};
 use crate::statistics::control::Control;
 use crate::targets::{self, Target};
 
-/// Everything that a run of `wirelane bench` measured, and what it could not.
+/// All measurements of a run of `wirelane bench`, and the cases that could not be measured.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
     /// `wirelane.bench/1`
     pub schema: &'static str,
-    /// Of this library.
+    /// Version of this library.
     pub version: &'static str,
-    /// What the figures depend on.
+    /// The machine.
     pub machine: Machine,
     /// The circumstances of the run.
     pub environment: Environment,
-    /// The command line that asked for it.
+    /// The command line of the run.
     pub command: String,
     /// The figures.
     pub rows: Vec<Row>,
-    /// Our figures beside those of other programs.
+    /// Ratios of Wirelane's figures to the figures of other programs.
     pub ratios: Vec<Ratio>,
-    /// What our figures ought to be, and whether they are.
+    /// The targets, and whether they are met.
     #[serde(rename = "promises")]
     pub targets: Vec<Target>,
-    /// How the machine itself did meanwhile.
+    /// The speed of the machine during each suite.
     pub control: Vec<Control>,
-    /// What is missing, and why.
+    /// Cases that were not measured, with the reason.
     pub skipped: Vec<Skipped>,
 }
 
@@ -52,7 +52,7 @@ impl Report {
         }
     }
 
-    /// Notes that `case` was not measured; once, however many of its figures that concerns.
+    /// Notes that `case` was not measured; once, however many figures are affected.
     pub fn skip(&mut self, suite: &'static str, case: &'static str, reason: String) {
         let skipped = Skipped { suite, case, reason };
         if !self.skipped.contains(&skipped) {
@@ -60,8 +60,7 @@ impl Report {
         }
     }
 
-    /// Nothing more will be measured: draws the ratios, judges the targets, and notes when it
-    /// ended.
+    /// Ends the run: computes the ratios, judges the targets, and notes the end of the run.
     pub fn finish(&mut self) {
         self.ratios = comparison::ratios(&self.rows);
         self.targets = targets::targets(&self.rows, &self.skipped);

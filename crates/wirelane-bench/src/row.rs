@@ -8,7 +8,7 @@ use serde::ser::{SerializeMap, SerializeStruct, Serializer};
 pub struct Row {
     /// Which suite it belongs to.
     pub suite: &'static str,
-    /// What was measured.
+    /// The measured case.
     pub case: &'static str,
     /// The other program that was measured; `None` for Wirelane.
     pub peer: Option<&'static str>,
@@ -37,12 +37,12 @@ impl Row {
     }
 }
 
-/// What rows are about: all of them have this in common.
+/// The common properties of several rows.
 #[derive(Clone, Debug)]
 pub struct Subject {
     /// Which suite it belongs to.
     pub suite: &'static str,
-    /// What is measured.
+    /// The measured case.
     pub case: &'static str,
     /// The other program that is measured; `None` for Wirelane.
     pub peer: Option<&'static str>,
@@ -88,12 +88,12 @@ pub(super) fn median(samples: &[f64]) -> Option<f64> {
     summary(samples).map(|[_, median, _]| median)
 }
 
-/// So many samples are judged by their median.
+/// From this number of samples, the median alone decides.
 pub(super) const ENOUGH: usize = 5;
 
-/// What these samples say, where `says` tells what a value does; `None` if they cannot tell. Fewer
-/// than [`ENOUGH`] can all have been lucky, or not: they tell if all values say the same that are
-/// no further from them than twice as far as they are from each other.
+/// The verdict of samples, where `says` gives the verdict of a value. With [`ENOUGH`] samples the
+/// median decides. Fewer samples, at least two, must be unanimous, even if their range is extended
+/// by twice its width on either side. `None` if they are not.
 pub(super) fn told<T: PartialEq>(samples: &[f64], says: impl Fn(f64) -> T) -> Option<T> {
     let [least, median, most] = summary(samples)?;
     let (spread, said) = (2.0 * (most - least), says(median));
@@ -136,11 +136,11 @@ pub enum Better {
 impl Better {
     /// Of this metric; `None` if neither is better.
     pub fn of(metric: &str) -> Option<Self> {
-        // What others sent is not our doing.
+        // The sender's rate is a condition rather than a result.
         if metric == "offered_per_s" {
             return None;
         }
-        // What is saved over something else, before the times by their unit.
+        // Savings, tested before times: both have `ns` in their names.
         let is_saved = metric.contains("_under_") && !metric.ends_with("_under_load");
         if is_saved
             || metric.ends_with("_per_s")
@@ -270,9 +270,9 @@ pub struct Source {
     pub document: &'static str,
     /// Its figure.
     pub value: f64,
-    /// The unit of that, which is that of the row.
+    /// Its unit, which is the unit of the row.
     pub unit: &'static str,
-    /// Whether it follows from figures of the source and does not stand there itself.
+    /// Whether it is computed from figures of the source.
     pub derived: bool,
 }
 
@@ -293,7 +293,7 @@ pub fn paper(document: &str) -> &'static str {
 pub struct Skipped {
     /// Which suite it belongs to.
     pub suite: &'static str,
-    /// What is missing.
+    /// The missing case.
     pub case: &'static str,
     /// Why.
     pub reason: String,

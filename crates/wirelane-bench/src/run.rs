@@ -15,28 +15,27 @@ use crate::statistics::control::Controller;
 use crate::suite::Ready;
 use crate::suites::SUITES;
 
-/// Time budget of `--quick`. It leaves some seconds for rounds that take longer than the ones
-/// before.
+/// Time budget of `--quick`. It leaves some seconds for rounds that take longer than earlier ones.
 const QUICK: Duration = Duration::from_secs(100);
-/// `--quick` stops here and keeps what was measured: on a slow machine the first rounds alone may
-/// exceed the budget. The measurement in progress still finishes, which takes seconds.
+/// `--quick` stops at this time and keeps the results so far: on a slow machine, the first rounds
+/// alone may exceed the budget. The measurement in progress still finishes, which takes seconds.
 const LATEST: Duration = Duration::from_secs(110);
-/// The same of a full run, which ends within half an hour.
+/// The budget and the latest end of a full run, which takes less than half an hour.
 const FULL: Duration = Duration::from_secs(29 * 60);
 const FULL_LATEST: Duration = Duration::from_secs(29 * 60 + 30);
-/// A suite that takes so many times its share of the budget is ended, so that the others get
-/// theirs.
+/// A suite is ended when it has taken this multiple of its share of the budget, so that the other
+/// suites get their shares.
 const PATIENCE: f64 = 1.4;
 
-/// A run: who asked for it, and where its progress goes.
+/// A run: its command line, its stop flag, and the receiver of its progress.
 pub struct Run<'a> {
     /// The command line.
     pub command: String,
     /// The revision of the source that the program was built from.
     pub revision: Option<String>,
-    /// Ends the run early, with what was measured until then.
+    /// Ends the run early. The results so far are kept.
     pub stop: &'a AtomicBool,
-    /// Called with a description of what is measured next.
+    /// Called with a description of the next measurement.
     pub tell: &'a mut dyn FnMut(&str),
 }
 
@@ -44,7 +43,7 @@ impl Run<'_> {
     /// Runs one suite.
     ///
     /// # Errors
-    /// What was asked for cannot be measured.
+    /// The requested case cannot be measured.
     pub fn alone(self, suite: &Ready) -> Result<Report> {
         let rounds = suite.samples;
         self.collect(|report, stop, tell| {
@@ -55,11 +54,11 @@ impl Run<'_> {
         })
     }
 
-    /// Runs the suites with these names (all, if `names` is empty) one after the other. Large files
-    /// go to `folder`.
+    /// Runs the suites with these names one after the other; all suites if `names` is empty. Large
+    /// files are written to `folder`.
     ///
     /// # Errors
-    /// None: what cannot be measured is skipped with its reason.
+    /// None: a case that cannot be measured is skipped with its reason.
     pub fn all(self, names: &[String], effort: &Effort, folder: &Path) -> Result<Report> {
         let (suites, budget) = (wanted(names, effort, folder), budget(effort));
         self.collect(|report, stop, tell| {
@@ -68,8 +67,8 @@ impl Run<'_> {
         })
     }
 
-    /// Makes a report, which `fill` fills. Between its steps, when nothing of ours runs, the
-    /// control is measured.
+    /// Makes a report and lets `fill` fill it. The control is measured between its steps, when no
+    /// measurement runs.
     fn collect(
         self,
         fill: impl FnOnce(&mut Report, &AtomicBool, Tell<'_>) -> Result<()>,
@@ -88,7 +87,7 @@ impl Run<'_> {
     }
 }
 
-/// How long these suites take together, about: the arguments are those of [`Run::all`].
+/// The approximate time of these suites together. The arguments are the same as for [`Run::all`].
 pub fn expected(names: &[String], effort: &Effort, folder: &Path) -> Duration {
     let usual: Duration = wanted(names, effort, folder).iter().map(|suite| suite.usual).sum();
     match (budget(effort), effort.samples) {
@@ -102,11 +101,11 @@ pub fn expected(names: &[String], effort: &Effort, folder: &Path) -> Duration {
 fn wanted(names: &[String], effort: &Effort, folder: &Path) -> Vec<Ready> {
     let is_wanted = |name: &str| names.is_empty() || names.iter().any(|one| one == name);
     let suites = SUITES.iter().filter(|suite| is_wanted(suite.name));
-    // None has an argument that must be given.
+    // No suite has a required argument.
     suites.filter_map(|suite| (suite.for_report)(effort.clone(), folder).ok()).collect()
 }
 
-/// Who asks for samples has the time for them.
+/// No budget if the user asks for a number of samples.
 fn budget(effort: &Effort) -> Option<Budget> {
     match effort {
         Effort { quick: true, .. } => Some(Budget { all: QUICK, latest: LATEST, name: "--quick" }),
@@ -115,17 +114,17 @@ fn budget(effort: &Effort) -> Option<Budget> {
     }
 }
 
-/// Called with the suite, the round, and a description of what is measured next.
+/// Called with the suite, the round, and a description of the next measurement.
 type Tell<'a> = &'a mut dyn FnMut(&'static str, u32, &str);
 
 /// The time of a report.
 #[derive(Clone, Copy, Debug)]
 struct Budget {
-    /// What the suites share.
+    /// The time that the suites share.
     all: Duration,
-    /// It stops here and keeps what was measured.
+    /// The run stops after this time and keeps its results.
     latest: Duration,
-    /// What has it, for people.
+    /// The kind of run, in messages.
     name: &'static str,
 }
 
@@ -175,7 +174,7 @@ fn one_after_the_other(
             outcome
         });
         if let Err(error) = outcome {
-            // The others are worth having without it.
+            // The other suites continue.
             report.skip(name, "all", error.to_string());
         } else if cut.load(Ordering::Relaxed) {
             let is_ended = stop.load(Ordering::Relaxed);

@@ -17,13 +17,12 @@ use crate::report::Report;
 pub trait Suite: Args + 'static {
     /// Its name on the command line and in the rows.
     const NAME: &'static str;
-    /// Usual duration within a report, in seconds, on a machine that does nothing else: with
-    /// `--quick`, and in full.
+    /// Usual duration within a report on an idle machine, in seconds: with `--quick`, and in full.
     const USUAL: [u64; 2];
     /// Time limit with `--quick` when it runs alone.
     const QUICK: Duration = Duration::from_secs(50);
 
-    /// Changes the arguments that a report has, which is written to `folder`.
+    /// Adapts the arguments for a report. Large files are written to `folder`.
     fn in_report(&mut self, _effort: &Effort, _folder: &Path) {}
 
     /// How thoroughly to measure.
@@ -32,7 +31,7 @@ pub trait Suite: Args + 'static {
     /// Measures, and adds rows to the report, and reasons for missing cases.
     ///
     /// # Errors
-    /// What was asked for cannot be measured.
+    /// The requested case cannot be measured.
     fn run(&self, job: &mut Job<'_>) -> Result<()>;
 }
 
@@ -40,7 +39,7 @@ pub trait Suite: Args + 'static {
 pub struct Ready {
     /// Its name.
     pub name: &'static str,
-    /// Whether the report is to be printed as JSON.
+    /// Whether to print the report as JSON.
     pub json: bool,
     /// Samples of every figure.
     pub samples: usize,
@@ -89,7 +88,7 @@ impl Listed {
             name: S::NAME,
             arguments: |command| {
                 let command = S::augment_args(command);
-                // Each of them brings its documentation: the help keeps that of the suite.
+                // `augment_args` replaces the help text: the suite's help text is restored.
                 let [about, long] =
                     [command.get_about(), command.get_long_about()].map(Option::<&_>::cloned);
                 Effort::augment_args(command)

@@ -1,4 +1,4 @@
-//! Measuring until a signal comes.
+//! Measures until a signal arrives.
 
 use std::time::Instant;
 
@@ -9,7 +9,8 @@ use wirelane_cli::signals::Signals;
 use crate::report::Report;
 use crate::run::Run;
 
-/// Measures until a signal comes; what is measured next stands on a terminal.
+/// Measures until a signal arrives. On a terminal, shows the elapsed time and the current
+/// measurement.
 pub(super) fn collect(measure: impl FnOnce(Run<'_>) -> Result<Report>) -> Result<Report> {
     let signals = Signals::register()?;
     let started = Instant::now();

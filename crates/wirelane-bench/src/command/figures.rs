@@ -59,8 +59,7 @@ impl Display for Tables<'_> {
     }
 }
 
-/// Words in tables that do not say themselves what they stand for: suite, parameter, word and
-/// meaning.
+/// Explanations of words in tables: suite, parameter, word and meaning.
 const WORDS: [(&str, &str, &str, &str); 2] = [
     ("gso", "offload", "none", "the kernel's own software cuts, just before the TAP device"),
     (
@@ -86,7 +85,7 @@ impl Line<'_> {
     }
 }
 
-/// A histogram stands in a table of its own.
+/// A histogram has a separate table.
 fn is_histogram(row: &Row) -> bool {
     row.metric.starts_with("batch_")
 }
@@ -142,7 +141,7 @@ impl<'a> Table<'a> {
         self.lines.push(line);
     }
 
-    /// Tables that fit so many columns of a terminal.
+    /// Splits the table to fit the width of a terminal, if there is one.
     fn parts(&self, width: Option<usize>) -> Vec<Cells> {
         let peers = self.lines.iter().any(|line| line.peer.is_some());
         let keys = 1 + usize::from(peers) + self.params.len();
@@ -191,8 +190,9 @@ impl Cells {
         head.iter().enumerate().map(width).collect()
     }
 
-    /// Tables that fit so many columns of a terminal, as far as one figure of each line does: each
-    /// begins with the first columns, so many as are `keys`, and has some of the others.
+    /// Splits the table into tables that fit `width` columns of a terminal, where one figure per
+    /// line fits. Each of them begins with the first `keys` columns, followed by some of the
+    /// others.
     fn split(self, keys: usize, width: usize) -> Vec<Self> {
         let widths = self.widths();
         let of_keys = widths.iter().take(keys).map(|width| width + 2).sum::<usize>();
@@ -212,7 +212,7 @@ impl Cells {
             let pick = |row: &Vec<String>| {
                 columns.iter().filter_map(|column| row.get(*column).cloned()).collect()
             };
-            // A line without a figure here stands in another part.
+            // A line without a figure in this part has its figures in another part.
             let says = |row: &Vec<String>| row.iter().skip(keys).any(|cell| !cell.is_empty());
             Self(self.0.iter().map(pick).filter(says).collect())
         };
@@ -229,7 +229,7 @@ impl Display for Cells {
         let height = titles.iter().map(Vec::len).max().unwrap_or(0);
         let above = (0..height).map(|line| {
             let part = |title: &Vec<String>| {
-                // The last line of every title stands on the figures.
+                // Titles are aligned at the bottom, directly above the figures.
                 let part =
                     (line + title.len()).checked_sub(height).and_then(|part| title.get(part));
                 part.cloned().unwrap_or_default()
@@ -246,7 +246,7 @@ impl Display for Cells {
     }
 }
 
-/// The median; with its spread if asked for, and with what a source published.
+/// The median, with the spread on request and the published figure if there is one.
 fn cell(row: &Row, spread: bool) -> String {
     let Some([low, median, high]) = row.summary() else { return String::new() };
     let number = |value: f64| match row.unit {

@@ -72,7 +72,7 @@ fn target_line(target: &Target) -> Markup {
     }
 }
 
-/// A table of all ratios, and what is missing for more.
+/// A table of all ratios, and the programs that were missing.
 pub(super) fn section(report: &Report) -> Markup {
     let missing: Vec<_> =
         report.environment.programs.iter().filter(|program| !program.installed).collect();
@@ -116,7 +116,7 @@ fn line(ratio: &Ratio) -> Markup {
         ratio.params.0.iter().map(|(name, value)| format!("{name} {value}")).collect();
     let unit = if ratio.unit == "1" { String::new() } else { format!(" ({})", ratio.unit) };
     let [least, _, most] = summary(&ratio.ratios).unwrap_or_default();
-    // As it is printed, so that two that look the same are called the same.
+    // Compares the ratio as printed, so that equal numbers get equal verdicts.
     let says = |value: f64| match ((value * 100.0).round(), ratio.better) {
         (95.0..=105.0, _) => "as good",
         (value, Better::Higher) if value > 100.0 => "better",

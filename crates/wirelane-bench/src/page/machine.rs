@@ -140,7 +140,7 @@ fn control(controls: &[Control]) -> Markup {
     }
 }
 
-/// What the kernel does about flaws of this CPU.
+/// The CPU vulnerabilities that affect this machine, with the kernel's mitigations.
 fn mitigations(mitigations: Option<&BTreeMap<String, String>>) -> Markup {
     html! {
         h3 { "Mitigations" }

@@ -1,7 +1,9 @@
-//! A benchmark report as one HTML page that needs nothing else: no script, no font, no network.
+//! Renders a benchmark report as one self-contained HTML page, without scripts, fonts or network
+//! access.
 //!
-//! First each table of the papers with this machine's figures, then every figure as bars, by suite
-//! and metric. A cell that was not measured is blank and shows the reason.
+//! The page begins with the tables of the papers, extended by this machine's figures. Then it shows
+//! targets, ratios to other programs, and every figure as bars, by suite and metric. A cell that
+//! was not measured shows the reason.
 
 mod comparison;
 mod machine;
@@ -94,21 +96,21 @@ fn source_cell(cell: &Cell, report: &Report) -> Markup {
     }
 }
 
-/// A figure as the paper prints it; what only follows from its figures says so.
+/// A figure as the paper prints it. A figure derived from the paper's figures is marked.
 fn digits(published: &Published) -> String {
     published.digits().unwrap_or_else(|| format!("{} (derived)", number(published.value())))
 }
 
-/// The mode that was in force, where the table does not say it.
+/// The actual mode, unless the table names the mode.
 fn mode_found(figure: &Figure, row: &Row) -> Option<String> {
     let is_asked_for = figure.params.iter().any(|(name, _)| *name == "mode");
     let found = row.params.0.iter().find(|(name, _)| *name == "mode" && !is_asked_for);
     found.map(|(_, mode)| mode.to_string())
 }
 
-/// The row that `figure` names, of our own program.
+/// The row of Wirelane that `figure` names.
 fn find<'a>(figure: &Figure, report: &'a Report) -> Option<&'a Row> {
-    // Packets that others sent to a port of the user's are as long as they are.
+    // Packets that other hosts send to the user's port have any size: such rows have no `size`.
     let has = |row: &Row, param: (&str, &str)| {
         let says = |name| row.params.0.iter().any(|(own, _)| *own == name);
         row.params.has(param) || param.0 == "size" && !says("size")
@@ -119,12 +121,12 @@ fn find<'a>(figure: &Figure, report: &'a Report) -> Option<&'a Row> {
     })
 }
 
-/// Why a figure is not there: what is said of its mode, its case, its port or where it is written
-/// to, or of the whole suite. The reason of another figure is none.
+/// Why a figure is missing: the reason recorded for its mode, its case, its target, its port or its
+/// whole suite. The reasons of other figures do not apply.
 fn reason(figure: &Figure, report: &Report) -> String {
     let of_suite = || report.skipped.iter().filter(|skipped| skipped.suite == figure.suite);
     let value = |name| figure.params.iter().find(|param| param.0 == name).map(|param| param.1);
-    // A copy mode is that of the port in native mode.
+    // A figure in mode `copy` has the reason of native mode.
     let mode = value("mode").map(|mode| if mode == "copy" { "native" } else { mode });
     let is_mode = |skipped: &&Skipped| {
         mode.is_some_and(|mode| skipped.case.split('-').any(|part| part == mode))
@@ -187,7 +189,7 @@ fn skipped(skipped: &[Skipped]) -> Markup {
     }
 }
 
-/// Each name once, as they come.
+/// Each name once, in order of first appearance.
 fn in_order<'a>(names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     let mut seen = Vec::new();
     for name in names {
@@ -239,11 +241,11 @@ mod tests {
         let page = render(&report());
         assert!(page.contains("<span class=\"here\">1.50</span>"), "{page}");
         assert!(page.contains("source 9.6<") && page.contains("source 5303.09<"), "{page}");
-        // What is called zero copy says what it was.
+        // A cell called "zero copy" shows the mode that was used.
         let cell = page.split("4: read only, zero copy").nth(1).unwrap();
         let cell = cell.split("</td><td>").nth(1).unwrap();
         assert!(cell.contains("4000<") && cell.contains("<span class=\"range\">native<"), "{cell}");
-        // Different figures look different, and what was computed says so.
+        // Different figures are printed differently, and derived figures are marked.
         for text in ["1566918<", "1570083<", "1565117<", "638.20<", "637 (derived)", "317.61<"] {
             assert!(page.contains(&format!("source {text}")), "{text}: {page}");
         }

@@ -7,9 +7,9 @@ pub(super) struct Table {
     /// Number of the source document.
     pub(super) document: &'static str,
     pub(super) title: &'static str,
-    /// What the source measured on, and what differs here.
+    /// The hardware that the source measured on, and the differences here.
     pub(super) setting: &'static str,
-    /// Unit of all figures, the source's and ours.
+    /// Unit of all figures, of the source and of this machine.
     pub(super) unit: &'static str,
     pub(super) columns: &'static [&'static str],
     pub(super) lines: Vec<Line>,
@@ -21,11 +21,11 @@ pub(super) struct Line {
     pub(super) cells: Vec<Cell>,
 }
 
-/// What the source has and what would be measured here.
+/// The published figure and the figure to measure here.
 pub(super) struct Cell {
     pub(super) published: Option<Published>,
     pub(super) ours: Option<Figure>,
-    /// Why there is no figure of ours, whatever is measured.
+    /// Why this figure can never be measured here.
     pub(super) without: Option<&'static str>,
 }
 
@@ -51,9 +51,9 @@ pub(super) struct Figure {
     /// Conditions that the figure must have, as text.
     pub(super) params: Vec<(&'static str, &'static str)>,
     pub(super) metric: &'static str,
-    /// From the unit of the report to that of the table: times this,
+    /// Factor that converts the report's unit to the table's unit.
     pub(super) scale: f64,
-    /// and then more by this.
+    /// Added after `scale`.
     pub(super) offset: f64,
 }
 
@@ -93,7 +93,7 @@ fn capture() -> Table {
         ];
         line(label, cells)
     };
-    // What the source does not have, and most of Linux uses.
+    // Additional rows for AF_PACKET rings, which the source does not have.
     let ring = |label, target| {
         let [multi, single] =
             ["multi", "single"].map(|case| Cell::ours(ours(case, "packet", target)));
@@ -131,7 +131,7 @@ fn capture() -> Table {
 /// The 2018 AF_XDP zero-copy paper: rxdrop, txpush, l2fwd in three modes, and XDP_DROP.
 fn sockets(size: &'static str) -> Table {
     let cell = |case, mode, published| {
-        // No program has a part in sending, so there is one copy mode.
+        // Transmission uses no XDP program, so there is one copy mode.
         let mode = if case == "txpush" && mode != "zerocopy" { "copy" } else { mode };
         let params = vec![("port", "xdp"), ("mode", mode), ("size", size), ("queues", "1")];
         Cell::both(published, Figure { params, ..figure("sockets", case, "packets_per_s", 1e-6) })
@@ -189,7 +189,7 @@ fn scaling() -> Table {
 
 /// The 2014 FreeBSD GSO paper: TSO, GSO and none at six clock frequencies.
 fn segmentation(case: &'static str) -> Table {
-    // The source's clock frequencies, and the share of a CPU that stands for each here.
+    // The source's clock frequencies, and the CPU share that represents each of them here.
     let speeds = [
         ("2.93 GHz: whole CPU", "100"),
         ("2.53 GHz: 86\u{a0}%", "86"),
@@ -208,7 +208,8 @@ fn segmentation(case: &'static str) -> Table {
         let figure = Figure { offset: -100.0, metric, scale: 100.0, ..of("wirelane", share) };
         Cell::both(published, figure)
     };
-    // TCP makes every packet itself; UDP leaves that to the stack in any case.
+    // With TCP, "none" means that TCP makes every packet; UDP packets are always fragmented by the
+    // stack.
     let is_tcp = case.starts_with("tcp");
     let published = published::segmentation(case).into_iter().flatten();
     let lines = speeds.into_iter().zip(published).map(|((label, share), published)| {
@@ -303,13 +304,13 @@ const QUEUEING: &str = "Source: Xeon E5-2695, Linux 3.15, trafgen on one CPU; wh
                         interface, so compare the differences and not the absolute times; and, as \
                         root, the kernel's own, by a packet socket on a veth pair.";
 
-/// What the kernel's own queueing layer costs, of a packet socket.
+/// The cost of the kernel's own queueing layer, for a packet socket.
 fn kernel_figure(path: &'static str, metric: &'static str) -> Figure {
     let params = vec![("path", path)];
     Figure { params, ..figure("qdisc", "kernel", metric, 1.0) }
 }
 
-/// The 2014 qdisc paper: differences of these, and locks.
+/// The 2014 qdisc paper: the differences between these figures, and the locks.
 fn queueing_costs() -> Table {
     let figure = queueing_figure;
     let single = |label, published, ours| line(label, vec![Cell::both(Some(published), ours)]);

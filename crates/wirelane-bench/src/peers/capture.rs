@@ -9,8 +9,8 @@ use wirelane::error::{Error, Result};
 
 use crate::peers::find;
 
-/// Receive buffer of every program, in MiB. Ours takes as much by itself: 16 MiB for each of two
-/// receive queues.
+/// Receive buffer of every other program, in MiB. Wirelane's default is the same in total: 16 MiB
+/// for each of two receive queues.
 const BUFFER: usize = 32;
 
 /// A program that captures.
@@ -18,32 +18,33 @@ const BUFFER: usize = 32;
 pub struct Program {
     /// Its name.
     pub name: &'static str,
-    /// The Debian package; `None` for ours.
+    /// The Debian package; `None` for Wirelane.
     pub package: Option<&'static str>,
-    /// What it prints when it is about to capture.
+    /// Text that the program prints when it is about to capture.
     pub ready: &'static str,
-    /// Longer than its ring keeps a packet.
+    /// A time longer than its ring keeps a packet.
     pub drain: Duration,
-    /// Its arguments for an interface, and a file if packets are to be written.
+    /// Its arguments for an interface and, optionally, a file to write.
     pub(super) arguments: fn(&str, Option<&Path>) -> Vec<String>,
-    /// From what it wrote to its standard output and its standard error.
+    /// Reads the counts from its standard output and its standard error.
     pub(super) count: fn(&str, &str) -> Option<Counts>,
 }
 
-/// What a program says it did.
+/// The packets that a program reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Counts {
     /// Packets captured.
     pub captured: u64,
-    /// Packets that it knows it lost.
+    /// Packets that it reports as lost.
     pub dropped: u64,
 }
 
-/// All see whole packets of either direction in the interface's own mode, without names, and write
-/// their default format. Without a file, each does as little as its options allow.
+/// Every program captures whole packets of either direction, without promiscuous mode and without
+/// names. It writes its default format; dumpcap writes pcap. Without a file, each does as little as
+/// its options allow.
 pub const PROGRAMS: [Program; 4] = [
-    // Without -w packets are counted. Nothing is sent, so the masks leave out what nobody would
-    // get.
+    // Without -w, packets are only counted. Wirelane sends nothing, and the masks exclude
+    // directions without traffic.
     Program {
         name: "wirelane",
         package: None,
@@ -57,7 +58,7 @@ pub const PROGRAMS: [Program; 4] = [
         name: "tcpdump",
         package: Some("tcpdump"),
         ready: "listening on",
-        // libpcap's hands over after the second that tcpdump says.
+        // libpcap delivers a block within the timeout of one second that tcpdump sets.
         drain: Duration::from_millis(1300),
         arguments: |interface, file| {
             let words = format!("-i {interface} -n -p -B {} -w {}", BUFFER << 10, or_null(file));
@@ -108,7 +109,8 @@ pub const PROGRAMS: [Program; 4] = [
     },
 ];
 
-/// Ours as [`PROGRAMS`] has it, and with a line per packet, too: how it is counted is the same.
+/// `wirelane capture` as in [`PROGRAMS`], without and with a line per packet. Both are counted in
+/// the same way.
 pub(crate) const PRINTING: [Program; 2] = [
     Program {
         arguments: |interface, file| ours(interface, file, &[]),
@@ -122,12 +124,12 @@ pub(crate) const PRINTING: [Program; 2] = [
     },
 ];
 
-/// Ours from a port of any kind, not of an interface only.
+/// Wirelane's name of an interface or of any other port.
 fn port(interface: &str) -> String {
     if interface.contains(':') { interface.to_owned() } else { format!("packet:{interface}") }
 }
 
-/// Ours, which makes flows of packets and gives them to nobody.
+/// `wirelane flows`, which makes flow records and exports none.
 pub(crate) const METERING: Program = Program {
     ready: "flows of",
     arguments: |interface, _| {
@@ -137,13 +139,13 @@ pub(crate) const METERING: Program = Program {
 };
 
 impl Program {
-    /// Whether this is ours.
+    /// Whether this is Wirelane.
     pub fn is_ours(&self) -> bool {
         self.package.is_none()
     }
 
-    /// The command that captures from `interface`, which may be a port for ours; `own` is where
-    /// ours is.
+    /// The command that captures from `interface`, which may be any port for Wirelane. `own` is the
+    /// path of Wirelane's program.
     ///
     /// # Errors
     /// It is not installed.
@@ -155,13 +157,13 @@ impl Program {
         Ok(command)
     }
 
-    /// How ours received, as its summary says; `None` for others.
+    /// The receive mode of Wirelane, from its summary. `None` for other programs.
     pub(crate) fn mode(&self, stdout: &str) -> Option<String> {
         let summary: Value = serde_json::from_str(stdout).ok().filter(|_| self.is_ours())?;
         summary["ports"][0]["mode"].as_str().map(str::to_owned)
     }
 
-    /// What it says it did, from what it wrote until it ended well; `None` if that is not
+    /// The counts, from the output of a program that ended well. `None` if the output is not
     /// understood.
     pub fn counts(&self, stdout: &str, stderr: &str) -> Option<Counts> {
         (self.count)(stdout, stderr)
@@ -175,7 +177,7 @@ fn ours(interface: &str, file: Option<&Path>, options: &[&str]) -> Vec<String> {
     words
 }
 
-/// What a summary counts.
+/// The counts of a JSON summary.
 fn of_summary(text: &str) -> Option<Counts> {
     let summary: Value = serde_json::from_str(text).ok()?;
     let total = |key: &str| summary["totals"][key].as_u64();

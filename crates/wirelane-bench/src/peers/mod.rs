@@ -47,7 +47,7 @@ pub const PEERS: [Peer; 17] = [
     Peer { name: "dd", package: "coreutils", version: Some("--version") },
 ];
 
-/// What the machine has of a [`Peer`].
+/// Whether a [`Peer`] is installed, and its version.
 #[derive(Clone, Debug, Serialize)]
 pub struct Installed {
     /// Its name.
@@ -66,7 +66,7 @@ pub(crate) fn missing(program: &str) -> String {
         Some(Peer { package, .. }) => {
             format!("{program} is not installed (Debian package {package})")
         }
-        // It is Rust's, and no package of Debian.
+        // A Rust program without a Debian package.
         None => format!("{program} is not installed (cargo install {program})"),
     }
 }
@@ -86,7 +86,7 @@ pub fn installed() -> Vec<Installed> {
         });
         Installed { name: peer.name, package: peer.package, installed, version }
     };
-    // At the same time: one that hangs holds up nobody else.
+    // All at the same time: a program that hangs delays no other.
     thread::scope(|scope| {
         let looks = PEERS.each_ref().map(|peer| scope.spawn(move || look(peer)));
         looks.into_iter().filter_map(|look| look.join().ok()).collect()
@@ -102,8 +102,7 @@ pub fn find(program: &str) -> Option<PathBuf> {
         .find(|candidate| candidate.is_file())
 }
 
-/// The first line that it writes to its standard output, or else to the other one. `None` also if
-/// it hangs.
+/// The first line of its standard output, or else of its standard error. `None` also if it hangs.
 fn first_line(command: &mut Command) -> Option<String> {
     let output = answer(command)?;
     let line = |text: &str| {

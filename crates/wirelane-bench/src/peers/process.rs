@@ -21,9 +21,9 @@ use wirelane::error::{Error, Result};
 use wirelane_lab::Site;
 
 const POLL: Duration = Duration::from_millis(5);
-/// How long a program may take to get ready, when there is time.
+/// How long a program may take to get ready, if the run has no shorter limit.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// For a program that was asked to end. One that does not is ended.
+/// How long a program may take to end after a request, before it is killed.
 const GRACE: Duration = Duration::from_secs(2);
 
 /// A program that runs. Dropping it ends it, and so does the end of this process.
@@ -31,12 +31,12 @@ const GRACE: Duration = Duration::from_secs(2);
 pub(crate) struct Running {
     name: String,
     child: Child,
-    // Files, not pipes: a program that writes much must not wait for us to read.
+    // Files instead of pipes: a program that writes much must not block until this process reads.
     stdout: File,
     stderr: File,
 }
 
-/// What a program that has ended left.
+/// The output of a program that has ended.
 #[derive(Debug)]
 pub(crate) struct Output {
     pub(crate) stdout: String,
@@ -44,8 +44,8 @@ pub(crate) struct Output {
 }
 
 impl Running {
-    /// Starts `command` on these CPUs, at `site` if there is one. The calling thread is the one
-    /// that it ends with.
+    /// Starts `command` on these CPUs, in the namespace of `site` if there is one. The program ends
+    /// with the calling thread.
     ///
     /// # Errors
     /// The program is missing, or the CPU or the namespace cannot be used.
@@ -92,7 +92,7 @@ impl Running {
             Some(site) => site.inside(|| command.spawn()),
             None => Ok(command.spawn()),
         };
-        // What was allowed before is allowed still.
+        // Restores the CPUs of this thread.
         let _ = affinity::pin_to(&before);
         let child = spawned?.map_err(failed("start"))?;
         Ok(Self { name, child, stdout, stderr })
@@ -108,12 +108,12 @@ impl Running {
         matches!(self.child.try_wait(), Ok(None))
     }
 
-    /// What it has written to its standard output so far.
+    /// Its standard output so far.
     pub(crate) fn stdout(&self) -> String {
         contents(&self.stdout)
     }
 
-    /// What it has written to standard error so far.
+    /// Its standard error so far.
     pub(crate) fn stderr(&self) -> String {
         contents(&self.stderr)
     }
@@ -123,7 +123,7 @@ impl Running {
         clock::threads_cpu(self.child.id())
     }
 
-    /// CPU time of those of its threads whose names begin so.
+    /// CPU time of its threads whose names begin with `threads`.
     pub(crate) fn cpu_of(&self, threads: &str) -> Duration {
         clock::threads_cpu_named(self.child.id(), threads)
     }
@@ -142,7 +142,7 @@ impl Running {
         self.wait_until(has_mark, limit, stop)
     }
 
-    /// Waits until `is_ready` says so.
+    /// Waits until `is_ready` is true.
     pub(crate) fn wait_until(
         &mut self,
         is_ready: impl Fn(&Self) -> bool,
@@ -189,7 +189,7 @@ impl Running {
         Ok(())
     }
 
-    /// What it has said last, to follow what happened to it.
+    /// The last lines of its output, as an addition to an error.
     fn last_words(&self) -> String {
         match last_lines(&format!("{}\n{}", self.stdout(), self.stderr())) {
             said if said.is_empty() => "; it says nothing".to_owned(),
@@ -197,24 +197,24 @@ impl Running {
         }
     }
 
-    /// Asks it to end as ^C would, and waits; ends it if it does not within `limit`.
+    /// Sends SIGINT and waits. Kills the program if it still runs after `limit`.
     ///
     /// # Errors
-    /// It had to be ended, or ended with a failure.
+    /// It had to be killed, or ended with a failure.
     pub(crate) fn interrupt(mut self, limit: Duration) -> Result<Output> {
         self.ask_to_end();
         self.wait(limit)
     }
 
-    /// Asks it to end as ^C would. [`Running::wait`] waits for that.
+    /// Sends SIGINT. [`Running::wait`] waits for the end.
     pub(crate) fn ask_to_end(&mut self) {
         if self.is_running() {
-            // One that has ended meanwhile has not been waited for: nobody else has its number.
+            // A process that has just ended is not reaped yet: no other process can have its PID.
             let _ = kill_process(Pid::from_child(&self.child), Signal::INT);
         }
     }
 
-    /// Waits for its end; ends it if it does not come within `limit`.
+    /// Waits for its end. Kills it if it still runs after `limit`.
     pub(crate) fn wait(mut self, limit: Duration) -> Result<Output> {
         let deadline = Instant::now() + limit;
         loop {
@@ -241,20 +241,20 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // Nothing happens to one that has been waited for.
+        // A program that was already waited for is not affected.
         let _ = child::end(&mut self.child, GRACE);
     }
 }
 
-/// How long a program may take to get ready in a run that may take `limit`: one that never does
-/// must not have it all.
+/// How long a program may take to get ready in a run limited to `limit`: a program that never gets
+/// ready must not use up the run.
 pub(crate) fn patience(limit: Option<Duration>) -> Duration {
     const LEAST: Duration = Duration::from_secs(6);
     limit.map_or(PATIENCE, |limit| (limit / 8).clamp(LEAST, PATIENCE))
 }
 
-/// Runs `command` to its end, and what it wrote, however it ended; `None` if it cannot be started,
-/// or hangs.
+/// Runs `command` to its end and returns its output, whatever the exit status. `None` if it cannot
+/// be started, or hangs.
 pub(crate) fn answer(command: &mut Command) -> Option<Output> {
     /// To print a version or a help.
     const LIMIT: Duration = Duration::from_secs(3);
@@ -274,17 +274,18 @@ fn name(command: &Command) -> String {
     path.file_name().unwrap_or(path.as_os_str()).display().to_string()
 }
 
-/// All of `file`, through a file description of its own: the program's position in it stays.
+/// The content of `file`, read through a separate file description: the program's position does not
+/// change.
 fn contents(file: &File) -> String {
     let mut text = Vec::new();
     if let Ok(mut reader) = File::open(format!("/proc/self/fd/{}", file.as_raw_fd())) {
-        // What could be read is as good as it gets: it is looked at again.
+        // A partial read is good enough: the caller reads again.
         let _ = reader.read_to_end(&mut text);
     }
     String::from_utf8_lossy(&text).into_owned()
 }
 
-/// The end of what a program said, on one line.
+/// The last three lines of a program's output, joined.
 fn last_lines(text: &str) -> String {
     let lines: Vec<_> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     lines.get(lines.len().saturating_sub(3)..).unwrap_or_default().join("; ")
@@ -325,7 +326,7 @@ mod tests {
         assert!(ended.stdout.contains("1 passed"), "{}", ended.stdout);
     }
 
-    /// A program that hears neither ^C nor SIGTERM, nor what it has started.
+    /// A program and its child that ignore SIGINT and SIGTERM.
     #[test]
     fn a_deaf_program_is_ended_in_the_end() {
         let never = AtomicBool::new(false);

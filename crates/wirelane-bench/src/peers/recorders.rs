@@ -12,8 +12,8 @@ use wirelane::error::{Error, Result};
 use crate::peers::capture::{Counts, PROGRAMS, Program};
 use crate::peers::find;
 
-/// Receive buffer of every other program, in MiB: at least what ours takes for its ring and the
-/// writing behind it.
+/// Receive buffer of every other program, in MiB: at least as much as Wirelane uses for its ring
+/// and for writing.
 const BUFFER: usize = 128;
 /// The program of Debian's package stenographer that writes packets.
 pub const STENOTYPE: &str = "stenotype";
@@ -22,7 +22,7 @@ pub const STENOTYPE: &str = "stenotype";
 #[derive(Clone, Copy, Debug)]
 pub struct Recorder {
     program: Program,
-    /// It looks whether to end only when it has a packet.
+    /// It checks for the signal to end only when a packet arrives.
     pub ends_with_a_packet: bool,
     /// Whether it writes an index.
     pub has_index: bool,
@@ -36,20 +36,20 @@ impl Deref for Recorder {
     }
 }
 
-/// What it is to record.
+/// The task of a recorder.
 #[derive(Clone, Copy, Debug)]
 pub struct Recording<'a> {
-    /// Where ours is.
+    /// The path of Wirelane's program.
     pub own: &'a Path,
-    /// Packets from here: a port of ours, an interface of the others.
+    /// The source of packets: a port for Wirelane, an interface for the other programs.
     pub source: &'a str,
-    /// An empty directory for it alone.
+    /// An empty directory for this recorder alone.
     pub folder: &'a Path,
     /// Whether packets are longer than the usual MTU.
     pub is_super: bool,
-    /// Whether an index is written, by those that have one and can do without.
+    /// Whether to write an index. Only stenotype can leave it out.
     pub index: bool,
-    /// How ours compresses; not at all with `None`.
+    /// Wirelane's compression; `None` for none.
     pub compress: Option<&'a str>,
 }
 
@@ -78,7 +78,7 @@ pub const RECORDERS: [Recorder; 5] = [
     Recorder { program: PROGRAMS[1], ..OF_CAPTURES },
     Recorder { program: PROGRAMS[2], ..OF_CAPTURES },
     Recorder { program: PROGRAMS[3], ..OF_CAPTURES },
-    // A block is handed over when it is full, or after the second that it is told.
+    // A block is delivered when it is full, or after the second of `--blockage_sec`.
     Recorder {
         program: Program {
             name: STENOTYPE,
@@ -96,8 +96,8 @@ pub const RECORDERS: [Recorder; 5] = [
 impl Recorder {
     /// The command.
     ///
-    /// All see whole packets and write their default format with their own defaults, but for the
-    /// buffer.
+    /// Every program records whole packets. Apart from the buffer it keeps its defaults, except
+    /// that dumpcap writes pcap and that stenotype needs more options.
     ///
     /// # Errors
     /// It is not installed.

@@ -25,14 +25,14 @@ enum Way {
     Testpmd,
 }
 
-/// What it is to send, and where.
+/// The task of a sender.
 #[derive(Clone, Copy, Debug)]
 pub struct Order<'a> {
     /// The interface.
     pub interface: &'a str,
     /// The CPU that it is bound to.
     pub cpu: u32,
-    /// A packet. Programs that make their own ones make them as long.
+    /// The packet. Programs that build their own packets use its length.
     pub packet: &'a [u8],
     /// A capture file of such packets.
     pub file: &'a Path,
@@ -56,7 +56,7 @@ pub const TRAFGEN: &str = "trafgen";
 /// xdp-trafficgen of xdp-tools.
 pub const XDP_TRAFFICGEN: &str = "xdp-trafficgen";
 
-/// More often than it can be sent within any measurement.
+/// Loops or packets, more than any measurement can send.
 const FOREVER: &str = "100000000";
 
 impl Sender {
@@ -68,7 +68,7 @@ impl Sender {
     /// The command that sends without end, as fast as it can.
     ///
     /// # Errors
-    /// Why there is none: it is not installed, or this version cannot do that.
+    /// The program is not installed, or this version cannot do that.
     pub fn command(&self, order: &Order<'_>) -> Result<Command, String> {
         let Order { interface, cpu, packet, file } = *order;
         let Some(path) = find(self.program) else { return Err(missing(self.program)) };
@@ -105,7 +105,7 @@ impl Sender {
         Ok(command)
     }
 
-    /// The command that sends a capture file once, with its own timing; only where
+    /// The command that sends a capture file once, with its own timing. Only for programs with
     /// [`Sender::replays`].
     ///
     /// # Errors
@@ -133,10 +133,10 @@ impl Sender {
     }
 }
 
-/// Bytes of a packet of xdp-trafficgen that cannot be told otherwise.
+/// Packet size of versions of xdp-trafficgen without `--pkt-size`.
 const XDP_TRAFFICGEN_SIZE: usize = 64;
 
-/// Whether a program writes `word` when it is called so.
+/// Whether a program prints `word` when called with these arguments.
 fn says(program: &Path, arguments: &[&str], word: &str) -> bool {
     let said = answer(Command::new(program).args(arguments));
     said.is_some_and(|said| said.stdout.contains(word) || said.stderr.contains(word))

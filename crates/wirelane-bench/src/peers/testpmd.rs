@@ -1,5 +1,5 @@
-//! `dpdk-testpmd`: receiving, sending and forwarding over one queue of AF_XDP, and forwarding over
-//! nothing.
+//! `dpdk-testpmd`: receiving, sending and forwarding over one queue of AF_XDP, and forwarding
+//! between null devices.
 
 use std::fs;
 use std::path::Path;
@@ -15,22 +15,23 @@ use crate::task::Task;
 
 /// The program.
 pub const PROGRAM: &str = "dpdk-testpmd";
-/// The program with devices that have packets from nowhere, in rows.
+/// The program with null devices, in rows.
 pub const NOWHERE: &str = "dpdk-testpmd over net_null";
 /// The Debian package that has it.
 pub const PACKAGE: &str = "dpdk-dev";
-/// What its statistics begin with.
+/// The first words of its statistics.
 const STATISTICS: &str = "Port statistics";
 
-/// Of [`swap_nothing`].
+/// Number of null devices of [`swap_nothing`].
 const DEVICES: usize = 2;
 
-/// Where DPDK keeps files of its processes: a folder that is not there. Otherwise it makes one for
-/// every prefix in /run/dpdk, though it needs none (`--no-shconf`), and leaves it.
+/// The directory in which DPDK keeps files of its processes: one that does not exist. Otherwise
+/// DPDK creates a directory in /run/dpdk for every prefix and leaves it there, although it needs
+/// none (`--no-shconf`).
 pub(crate) const RUNTIME: (&str, &str) = ("RUNTIME_DIRECTORY", "/nonexistent");
 
-/// Does `task` with packets of `size` bytes on queue 0 of `interface`, on this CPU; `None` if it is
-/// not installed. It ends by ^C, and says then what it did.
+/// Does `task` with packets of `size` bytes on queue 0 of `interface`, on this CPU. `None` if it is
+/// not installed. On SIGINT, it prints its statistics and ends.
 pub fn command(task: Task, interface: &str, size: usize, cpu: u32) -> Option<Command> {
     let mut command = environment(cpu)?;
     command.arg("--vdev");
@@ -47,9 +48,8 @@ pub fn command(task: Task, interface: &str, size: usize, cpu: u32) -> Option<Com
     Some(command)
 }
 
-/// Exchanges addresses of packets of `size` bytes between two devices that have them from nowhere,
-/// on this CPU; otherwise as [`command`], and it writes statistics every second: see
-/// [`sending_rate`].
+/// Swaps the addresses of packets of `size` bytes between two null devices, on this CPU. Like
+/// [`command`], but prints statistics every second: see [`sending_rate`].
 pub fn swap_nothing(size: usize, cpu: u32) -> Option<Command> {
     let mut command = environment(cpu)?;
     for device in 0..DEVICES {
@@ -60,25 +60,25 @@ pub fn swap_nothing(size: usize, cpu: u32) -> Option<Command> {
     Some(command)
 }
 
-/// The program without devices and what comes after `--`. Its main thread only sleeps; the other
-/// one works, on the same CPU. Without huge pages, devices and a telemetry socket it leaves
-/// nothing.
+/// The command without devices and without the arguments after `--`. Its main thread only sleeps;
+/// the worker runs on the same CPU. Without huge pages, devices and a telemetry socket, it leaves
+/// no files.
 pub fn environment(cpu: u32) -> Option<Command> {
     let mut command = Command::new(find(PROGRAM)?);
     command.arg(format!("--lcores=0@{cpu},1@{cpu}"));
     command.args(["--no-huge", "--no-pci", "--no-telemetry", "--no-shconf", "-m", "128"]);
-    // Those of several processes of ours are told apart by it.
+    // The prefix separates several processes of the same benchmark.
     command.arg(format!("--file-prefix=wirelane-{}", std::process::id()));
     command.env(RUNTIME.0, RUNTIME.1);
     Some(command)
 }
 
-/// Whether it has begun: its ports are started then, and its worker has stopped to sleep for a
-/// command (`eal_thread_loop`) and polls without end. What it writes comes later, or not at all:
-/// its standard output is buffered, and its first statistics wait until the machine has been up for
-/// as long as their period.
+/// Whether it has started to forward, after starting its ports. A waiting worker sleeps in
+/// `eal_thread_loop`; a forwarding worker polls without end. The output is no indication: standard
+/// output is buffered, and the first statistics are delayed until the uptime of the machine exceeds
+/// their period.
 pub fn is_forwarding(process: u32) -> bool {
-    /// More than the worker takes to get ready for commands.
+    /// More CPU time than the worker uses before it waits for commands.
     const AWAKE: Duration = Duration::from_millis(10);
     // rte-worker-1, lcore-worker-1 or dpdk-worker1, by its version.
     let is_worker = |task: &Path| {
@@ -90,8 +90,8 @@ pub fn is_forwarding(process: u32) -> bool {
         .any(|task| is_worker(&task) && clock::task_cpu(&task).is_some_and(|used| used >= AWAKE))
 }
 
-/// Whether it has begun, and packets of the interface at `site` are its own: its XDP program is
-/// there, which comes with its socket.
+/// Whether it has started and receives the packets of the interface at `site`: its XDP program is
+/// attached, which happens when its socket is created.
 pub(crate) fn is_receiving(process: u32, site: &Site) -> bool {
     mode(site).is_some() && is_forwarding(process)
 }
@@ -103,8 +103,8 @@ pub(crate) fn mode(site: &Site) -> Option<XdpMode> {
     Some(site.inside(look).ok()?.ok()??.mode)
 }
 
-/// Packets that all its ports together sent per second, between the first of its statistics and the
-/// second; `None` before it has written them. It knows better than others when it counted.
+/// Packets that all its ports together sent per second, from its second statistics. `None` before
+/// it has printed them. The program's timing of its counters is more precise than an observer's.
 pub fn sending_rate(text: &str) -> Option<f64> {
     let (_, second) = text.split_once(STATISTICS)?.1.split_once(STATISTICS)?;
     let rates: Vec<f64> = second
@@ -116,7 +116,7 @@ pub fn sending_rate(text: &str) -> Option<f64> {
     (rates.len() == DEVICES).then(|| rates.iter().sum())
 }
 
-/// A number from the statistics that it ends with, such as that of `RX-packets:`.
+/// A number from its final statistics, such as `RX-packets:`.
 pub fn accumulated(text: &str, name: &str) -> Option<u64> {
     let (_, rest) = text.split_once("Accumulated forward statistics")?;
     let (_, rest) = rest.split_once(name)?;

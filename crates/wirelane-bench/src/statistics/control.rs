@@ -1,9 +1,9 @@
-//! How fast the machine itself was while it was measured: work that never changes, between cases.
+//! The control: fixed work that shows how fast the machine was, measured between cases.
 //!
-//! Two runs at different times differ by what else the machine did meanwhile, above all where CPUs
-//! are shared with other programs or other virtual machines. A control that does the same work in
-//! both runs tells how much: what moved no more than it did has not changed. Every CPU does the
-//! work at the same time, and the slowest counts, because a packet that passes two threads waits
+//! The load of the machine differs between two runs, above all if CPUs are shared with other
+//! programs or other virtual machines. The control does the same work in both runs and shows the
+//! difference: a figure that changed no more than the control has not changed. All CPUs do the work
+//! at the same time. The slowest one counts, because a packet that passes through two threads waits
 //! for the slower one.
 
 use std::collections::BTreeMap;
@@ -21,17 +21,17 @@ const WORDS: usize = 1 << 15;
 /// CPUs that take part, at most.
 const CPUS: usize = 16;
 
-/// The readings beside a suite.
+/// The readings during a suite.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Control {
     /// Which suite.
     pub suite: &'static str,
-    /// Always `ns`: of one step on the slowest CPU.
+    /// Always `ns`: the time of one step on the slowest CPU.
     pub unit: &'static str,
     /// The mean of all readings of a round, for every round.
     pub values: Vec<f64>,
-    /// The same in CPU time, which other programs do not take away: what they do to caches and to
-    /// the clock rate is in it, and how long they made us wait is not.
+    /// The same in CPU time. It includes the effect of other programs on caches and clock rate, and
+    /// excludes the time spent waiting for a CPU.
     pub cpu: Vec<f64>,
 }
 
@@ -52,14 +52,14 @@ impl Default for Controller {
 }
 
 impl Controller {
-    /// Takes a reading, which belongs to this round of this suite. About a millisecond, in which
-    /// nothing else of this program may run.
+    /// Takes a reading for this round of this suite. It takes about a millisecond. No other thread
+    /// of this program may work at the same time.
     pub fn read(&mut self, suite: &'static str, round: u32) {
         let words = &self.words;
         let slowest = thread::scope(|scope| {
             let on = |cpu: u32| {
                 scope.spawn(move || {
-                    // Unpinned it measures another CPU, which is better than nothing.
+                    // An unpinned thread may measure another CPU, but still gives a reading.
                     let _ = affinity::pin(cpu);
                     step_ns(words)
                 })
@@ -75,7 +75,7 @@ impl Controller {
         }
     }
 
-    /// What was read, a control for each suite.
+    /// The readings, one control per suite.
     pub fn finish(self) -> Vec<Control> {
         let mut controls: Vec<Control> = Vec::new();
         for ((suite, _), readings) in self.readings {
@@ -102,8 +102,8 @@ impl Controller {
     }
 }
 
-/// Nanoseconds of a step on each of these CPUs, one after the other, the best of some tries; `None`
-/// where no thread may run. More than [`CPUS`] are not asked.
+/// Nanoseconds of a step on each of these CPUs, measured one after the other: the best of several
+/// tries. `None` if no thread can be pinned to the CPU, and for CPUs beyond the first [`CPUS`].
 pub(super) fn paces(cpus: &[u32]) -> Vec<(u32, Option<f64>)> {
     const TRIES: usize = 5;
     let words = &words();
@@ -118,12 +118,13 @@ pub(super) fn paces(cpus: &[u32]) -> Vec<(u32, Option<f64>)> {
     cpus.iter().enumerate().map(pace).collect()
 }
 
-/// Any numbers do, as long as they are always the same.
+/// The values do not matter, but must never change.
 fn words() -> Vec<u32> {
     (0..WORDS as u32).map(|i| i.wrapping_mul(0x9e37_79b9)).collect()
 }
 
-/// Nanoseconds and CPU time of a step. Every step needs the one before, and a word from memory.
+/// Nanoseconds and CPU time of a step. Every step depends on the previous one and on a word from
+/// memory.
 fn step_ns(words: &[u32]) -> [f64; 2] {
     let (used, begin) = (clock::thread_cpu_ns(), Instant::now());
     let mut state = 1_u32;

@@ -1,10 +1,9 @@
-//! The CPU for work that is measured alone.
+//! The CPU for work that is measured on a single thread.
 //!
-//! A thread that the scheduler moves meanwhile, or that interrupts stop, is slower by a third or
-//! more, and CPUs are not alike: a core may share its caches with a neighbour, or be a slower one.
-//! So such work has a thread of its own, pinned to the CPU that is fastest now, and of several
-//! alike to the one that the machine's devices leave alone. Whoever waits for it sleeps, and stays
-//! where it was.
+//! A thread that is migrated or interrupted is slower by a third or more, and CPUs differ: a core
+//! may share its caches with a neighbour, or have a lower clock rate. So the work runs on a
+//! separate thread, pinned to the fastest CPU. Among equally fast CPUs, it is the CPU with the
+//! fewest device interrupts. The calling thread sleeps and is not pinned.
 
 use std::fs;
 use std::panic::resume_unwind;
@@ -16,10 +15,10 @@ use wirelane_os::affinity;
 use super::control;
 use wirelane::error::{Error, Result};
 
-/// CPUs whose pace differs by less are alike.
+/// CPUs are equally fast if their pace differs by less than this factor.
 const ALIKE: f64 = 1.03;
 
-/// A CPU, and why this one.
+/// A CPU, and the reasons to choose it.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Quiet {
     /// Its number.
@@ -32,10 +31,10 @@ pub struct Quiet {
 }
 
 impl Quiet {
-    /// Of the CPUs that this thread may use, the one with the best pace now: measured on one after
-    /// the other, some milliseconds each. Of several alike the one that has served the fewest
-    /// interrupts of devices (`/proc/interrupts`), and of those the last, because everything begins
-    /// with the first. `None` if the system names no CPU.
+    /// Chooses the fastest of the CPUs that this thread may use. They are measured one after the
+    /// other, for some milliseconds each. Among equally fast CPUs it takes the CPU with the fewest
+    /// device interrupts (`/proc/interrupts`), and among those the last, because most work starts
+    /// on the first CPU. `None` if the system lists no CPU.
     pub fn choose() -> Option<Self> {
         let text = fs::read_to_string("/proc/interrupts").unwrap_or_default();
         let allowed = affinity::allowed_cpus().ok()?;
@@ -55,14 +54,14 @@ impl Quiet {
             (Some(best), Some(own)) => own <= best * ALIKE,
             (best, _) => best.is_none(),
         };
-        // `min_by_key` takes the first of several. A CPU that is not told of is taken last.
+        // `min_by_key` takes the first of several minima. A CPU without a count is the last choice.
         all.rev().filter(is_fast).min_by_key(|quiet| quiet.interrupts.unwrap_or(u64::MAX))
     }
 
     /// Runs `work` on this CPU, in a new thread.
     ///
     /// # Errors
-    /// The CPU went away.
+    /// The thread cannot be pinned to the CPU, for example because it went offline.
     pub fn run<T: Send>(self, work: impl FnOnce() -> T + Send) -> Result<T> {
         thread::scope(|scope| {
             let pinned = || {
@@ -75,7 +74,7 @@ impl Quiet {
     }
 }
 
-/// How many interrupts of devices, which have numbers, each CPU has served.
+/// How many device interrupts each CPU has served. Device interrupts have numbers.
 fn served(text: &str) -> Vec<(u32, u64)> {
     let mut lines = text.lines();
     let names = lines.next().unwrap_or_default().split_whitespace();
@@ -114,7 +113,7 @@ mod tests {
         assert_eq!(among(&[0, 1]), quiet(1, Some(3172)));
         assert_eq!(among(&[0, 2]), quiet(0, Some(9001)));
         assert_eq!(among(&[]), None);
-        // Where nothing is told, and where all are alike, the last one.
+        // The last CPU, if there are no counts or all counts are equal.
         assert_eq!(Quiet::among(&alike(&[0, 1]), ""), quiet(1, None));
         let same = "CPU0 CPU1 CPU2\n1: 5 5 6 x\n";
         assert_eq!(Quiet::among(&alike(&[0, 1, 2]), same), quiet(1, Some(5)));

@@ -1,10 +1,10 @@
-//! Rounds: in each every case is measured once, so that a slow minute of the machine hits all of
+//! Rounds: each round measures every case once, so that a slow minute of the machine affects all of
 //! them.
 
 use std::time::{Duration, Instant};
 
-/// The numbers of the rounds, from 1: as many as there are to be samples, one at least, and none
-/// that would end after the limit if it took as long as the longest one before.
+/// The numbers of the rounds, from 1: one per sample, at least one. A later round runs only if it
+/// would end before the limit when it takes as long as the longest round so far.
 #[derive(Debug)]
 pub(crate) struct Rounds {
     round: u32,
@@ -22,7 +22,7 @@ impl Rounds {
         Self { round: 0, last, limit, begin: now, started: now, longest: Duration::ZERO }
     }
 
-    /// Whether the rounds that are left can be run, and something that takes `more` before them.
+    /// Whether there is time for all remaining rounds and for `more` before them.
     pub(crate) fn has_time_for(&self, more: Duration) -> bool {
         let now = Instant::now();
         let longest = self.longest.max(now.saturating_duration_since(self.started));
@@ -30,7 +30,7 @@ impl Rounds {
         self.limit.is_none_or(|limit| (now - self.begin).saturating_add(rest) <= limit)
     }
 
-    /// Does not count `time` as part of this round: not every round has that.
+    /// Excludes `time` from the duration of this round, because other rounds do not have it.
     pub(crate) fn leave_out(&mut self, time: Duration) {
         self.started += time;
     }

@@ -1,4 +1,4 @@
-//! The Universal Scalability Law, fitted to measured rates: what more cores would bring.
+//! The Universal Scalability Law, fitted to measured rates: predicts the gain of more cores.
 //!
 //! Gunther's law (*Guerrilla Capacity Planning*, 2007) says of `n` workers
 //!
@@ -8,9 +8,9 @@
 //!          1 + c·(n−1) + k·n·(n−1)       coherence: what any two of them cost each other
 //! ```
 //!
-//! `n / X(n)` is linear in `1/rate`, `c/rate` and `k/rate`, so least squares find them. Neither of
-//! the last two can be negative: of the solutions that leave some out, the one that fits best
-//! counts. Two points determine only one of them; then contention is fitted.
+//! `n / X(n)` is linear in `1/rate`, `c/rate` and `k/rate`, so least squares find them. Neither `c`
+//! nor `k` can be negative: the fit is repeated without either and without both, and the best valid
+//! fit is used. Two points determine only one of them; then contention is fitted.
 
 /// A law that fits some measurements.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -56,7 +56,7 @@ impl Scalability {
         self.rate * n / (1.0 + lost)
     }
 
-    /// What share of the time of `workers` goes into waiting for each other.
+    /// The share of the time that `workers` spend waiting for each other.
     pub fn lost_share(&self, workers: u32) -> f64 {
         1.0 - self.rate_of(workers) / (self.rate * f64::from(workers))
     }
@@ -69,7 +69,7 @@ fn terms_of(n: u32) -> [f64; 3] {
 }
 
 /// Least squares with some of the terms: the sum of squared relative errors, and the coefficients.
-/// `None` if one of them is negative or they cannot be told apart.
+/// `None` if one of them is negative or the terms are dependent.
 fn solve(points: &[(u32, f64)], terms: &[usize]) -> Option<(f64, [f64; 3])> {
     let size = terms.len();
     // Normal equations, weighted so that errors are relative to each point's own time.

@@ -1,5 +1,5 @@
-//! The surroundings of a measurement: a cable of a lab or of the user, CPUs for both ends, and
-//! places to write to.
+//! The environment of a measurement: a cable of a lab or of the user, CPUs for both ends, and
+//! directories to write to.
 
 use std::path::Path;
 use std::process::Command;
@@ -33,8 +33,8 @@ pub(crate) fn config(queues: u16, longest: usize) -> LabConfig {
     LabConfig { queues, mtu, ..usual }
 }
 
-/// Such a cable. Packets that a sender redirects into it also arrive at packet sockets and at
-/// generic XDP programs.
+/// The cable of [`config`]. Packets that a sender redirects into it also arrive at packet sockets
+/// and at generic XDP programs.
 pub(crate) fn cable(queues: u16, longest: usize) -> Result<Lab> {
     let lab = Lab::new(config(queues, longest))?;
     lab.far.set_gro(true)?;
@@ -72,7 +72,7 @@ impl Ends {
         }
     }
 
-    /// The end that sends, unless others do.
+    /// The end that sends; `None` if other hosts send.
     pub(crate) fn near(&self) -> Option<&Site> {
         match self {
             Self::Lab(lab) => Some(&lab.near),
@@ -80,7 +80,7 @@ impl Ends {
         }
     }
 
-    /// The port at the far end, for our command.
+    /// The port at the far end, for Wirelane's command.
     pub(crate) fn port(&self) -> String {
         match self {
             Self::Lab(lab) => format!("packet:{}", lab.far.interface()),
@@ -88,17 +88,17 @@ impl Ends {
         }
     }
 
-    /// Whether that is an AF_XDP port.
+    /// Whether [`Ends::port`] is an AF_XDP port.
     pub(crate) fn is_xdp(&self) -> bool {
         matches!(self, Self::Wired(wired) if wired.spec.backend == Some(Backend::Xdp))
     }
 
-    /// The options that the command needs besides the port.
+    /// The options that the command needs in addition to the port.
     pub(crate) fn options(&self) -> Option<&'static str> {
         matches!(self, Self::Wired(wired) if wired.take == Take::All).then_some("--all")
     }
 
-    /// The conditions of the port; `mode` is what our command says of it.
+    /// The conditions of the port. `mode` is the mode that Wirelane's command reported.
     pub(crate) fn params(&self, mode: Option<String>) -> Params {
         match self {
             Self::Lab(_) => params![port = "packet"],
@@ -116,7 +116,7 @@ impl Ends {
 /// A CPU for the sender, and one for the receiver.
 ///
 /// # Errors
-/// There are no two.
+/// Fewer than two CPUs are allowed.
 pub(crate) fn two_cpus(object: &str) -> Result<[u32; 2]> {
     let pair = cpus().first_chunk().copied();
     pair.ok_or_else(|| Error::failed(object, "it takes two CPUs to measure"))
@@ -142,7 +142,7 @@ pub(crate) fn in_memory() -> Result<Folder> {
 
 /// A search for the highest rate without loss (RFC 2544, section 26.1).
 pub(crate) struct Bisection {
-    /// All that can be sent, in packets per second.
+    /// The highest rate that can be sent, in packets per second.
     pub(crate) most: f64,
     /// A trial at that rate; it is the first step.
     pub(crate) first: Option<Shot>,
@@ -183,8 +183,8 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// One in memory, and one in the folder `disk` if there is one. A place that cannot be used is
-    /// why `case` is skipped.
+    /// A place in memory, and one in the folder `disk` if it is given. If a place cannot be used,
+    /// `case` is skipped with the reason.
     pub(crate) fn all(disk: Option<&Path>, case: &'static str, job: &mut Job<'_>) -> Vec<Self> {
         let memory = ("memory", Path::new(leftovers::MEMORY), MOST_IN_MEMORY);
         let disk = disk.map(|disk| ("disk", disk, MOST_ON_DISK));

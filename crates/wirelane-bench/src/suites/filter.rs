@@ -1,9 +1,9 @@
-//! What it costs to filter a packet, in each engine.
+//! The cost of filtering a packet, in each engine.
 //!
-//! Frames of 64 bytes lie in a pool, as a port delivers them, and every engine looks at the same
-//! ones: machine code a batch at a time, interpreters one by one, the kernel by running the
-//! translated program on them without an interface. Some expressions match all of them, some none,
-//! and some one in four, so that what a processor guesses about branches is in the figures.
+//! The frames of 64 bytes are in a pool, as delivered by a port. Every engine filters the same
+//! frames: machine code a batch at a time, and interpreters one by one. The kernel runs the
+//! translated program on some of them, without an interface. Expressions match all, none or a
+//! quarter of the frames, so that the figures include mispredicted branches.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -26,9 +26,9 @@ use crate::suite::Suite;
 const ETHERNET: u16 = 1;
 /// Bytes of a packet.
 const SIZE: usize = 64;
-/// Frames that a measurement goes through in turn: many enough not to be learnt by heart.
+/// Frames that a measurement filters in turn: too many for a branch predictor to learn.
 const FRAMES: usize = 1024;
-/// How often the kernel runs a program on one packet; on every `FRAMES / KERNEL_FRAMES`th.
+/// How often the kernel runs a program on one packet, and on how many of the frames it does.
 const KERNEL_REPEAT: u32 = 20_000;
 const KERNEL_FRAMES: usize = 16;
 /// Hosts of the long chain.
@@ -42,7 +42,7 @@ const HOSTS: u8 = 50;
 /// test run.
 #[derive(Args, Clone, Debug)]
 pub struct FilterSuite {
-    // It has none, and says so in words.
+    // The suite takes no port, and explains that in its error.
     #[arg(long, hide = true, value_parser = no_port)]
     port: Option<String>,
 }
@@ -72,7 +72,7 @@ const ENGINES: [&str; 4] = ["jit", "interpreter", "libpcap", "kernel"];
 
 /// An expression that is measured.
 struct Expression {
-    /// As the rows name it.
+    /// The name in rows.
     name: &'static str,
     text: String,
     /// A source address and a source port that match, the first of some.
@@ -106,8 +106,8 @@ enum Share {
 const SHARES: [(Share, &str); 3] =
     [(Share::All, "all"), (Share::Quarter, "quarter"), (Share::None, "none")];
 
-/// Measures the engines side by side. Without libpcap nothing compiles the expressions, and
-/// everything is skipped.
+/// Measures the engines in turns. Without libpcap, no expression can be compiled, and everything is
+/// skipped.
 fn filter(job: &mut Job<'_>) -> Result<()> {
     if let Err(reason) = libpcap::library() {
         let reason = format!("no libpcap to compile expressions: {reason}; {}", libpcap::INSTALL);
@@ -134,7 +134,7 @@ fn filter(job: &mut Job<'_>) -> Result<()> {
 /// An expression, its packets, and the engines for it.
 struct Engines {
     program: Program,
-    // Before the pool, which waits for them.
+    // Dropped before the pool, which waits for its frames.
     frames: Batch,
     _pool: Pool,
     /// Machine code.
@@ -167,7 +167,7 @@ impl Engines {
             let other = ([172, 16, (turn >> 16) as u8, (turn >> 8) as u8], 8080);
             let (address, port) =
                 if matches { (expression.matching)((turn >> 16) as u8) } else { other };
-            // Too short for nothing: the size of a chunk is far more.
+            // Cannot fail: a chunk is much longer than the packet.
             let _ = frame.fill(&packet(address, port));
         }
         let interpreter = Interpreter::new(&program)?;
@@ -240,14 +240,14 @@ impl Engines {
     }
 }
 
-/// The translation as an XDP program.
+/// The expression as an XDP program.
 fn load(program: &Program) -> Result<bpf::Program> {
     let insns = translate(program, Buffers::One, Ending::Exit)?;
     let load = bpf::Load::new(bpf::ProgramType::Xdp, "wirelane_filter", &insns);
     bpf::Program::load(&load).map_err(|error| Error::os("filter in the kernel", error.os))
 }
 
-/// Nanoseconds per packet while `all` goes through all frames, again and again.
+/// Nanoseconds per packet while `all` filters all frames, again and again.
 fn per_packet(window: Duration, mut all: impl FnMut()) -> f64 {
     all();
     let (begin, mut rounds) = (Instant::now(), 0_u32);
@@ -268,7 +268,7 @@ fn packet(address: [u8; 4], port: u16) -> [u8; SIZE] {
     let ethernet = packet::ethernet(MacAddr([0x5a; 6]), MacAddr([0x5a; 6]));
     let ip = ethernet.ipv4(address.into(), [192, 0, 2, 9].into());
     let segment = ip.tcp(Tcp::between(port, 40_000), &[0x5a; SIZE - HEADERS]);
-    // It is as long as the frame.
+    // Cannot fail: the packet is as long as the frame.
     let _ = segment.emit(&mut frame);
     frame
 }

@@ -1,13 +1,13 @@
-//! Writes packets to compressed files, and compresses as many bytes with the program of that name:
-//! rates and sizes.
+//! Writes packets to compressed files, and compresses the same number of bytes with the program of
+//! that name: rates and sizes.
 //!
 //! ```text
 //!   sim:1, IMIX ─▶ wirelane capture ─▶ file.pcapng.zst        file.pcapng ─▶ zstd -1 ─▶ file.zst
 //! ```
 //!
-//! Both are processes, timed from start to end, on as many CPUs, and all files are in memory. The
-//! other program reads what ours would have written without compression. Ours makes its packets
-//! meanwhile.
+//! Both are processes, timed from start to end, on the same CPUs. All files are in memory. The
+//! other program reads the file that Wirelane writes without compression. Wirelane also generates
+//! its packets while it is timed.
 
 use std::fs;
 use std::process::Command;
@@ -21,8 +21,8 @@ use crate::row::params;
 use crate::suites::bed;
 
 const CASE: &str = "compress";
-/// The programs, each with the suffix that asks for the same of ours, and its arguments before the
-/// file. lz4 makes a file beside it, however its standard output is, only with -m.
+/// The programs, each with the suffix that selects its compression in Wirelane, and its arguments
+/// before the file. Only with -m does lz4 write a file, whatever its standard output is.
 const PROGRAMS: [(&str, &str, &[&str]); 3] = [
     ("zstd", "zst", &["-1", "-q", "-f", "-k"]),
     ("lz4", "lz4", &["-1", "-q", "-f", "-k", "-m"]),
@@ -66,7 +66,7 @@ fn sample(
     job: &mut Job<'_>,
 ) -> Result<Sample> {
     let (cpus, own) = (bed::cpus(), job.own()?.to_owned());
-    // How long a program takes to make a file of this name, and how large that is.
+    // The time that a program takes to write a file of this name, and the size of the file.
     let mut run = |command: &mut Command, name: &str| -> Result<(f64, f64)> {
         let elapsed = job.run(command, &cpus, None, LIMIT)?.elapsed.as_secs_f64();
         let file = fs::metadata(folder.file(name));

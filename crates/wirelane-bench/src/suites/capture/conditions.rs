@@ -45,21 +45,20 @@ const QUEUES: u16 = 2;
 /// A run ends before it has written more than this.
 const MOST_BYTES: u64 = 1 << 30;
 const FLOWS: u64 = 64;
-/// The part of the time that the simulated interface has.
+/// The share of the time for the simulated interface.
 const SHARE: f64 = 0.25;
-/// A run lasts longer until something has come, but no longer than this: from nothing no cost
-/// follows.
+/// A run is extended until a packet has arrived, but no longer than this: zero packets give no
+/// cost.
 const STALL: Duration = Duration::from_secs(3);
 
 /// The ports of a run, and the folder for files on a disk.
 #[derive(Debug, Default)]
 pub(super) struct Ports {
-    /// A folder on the disk to write to; without, that is skipped.
+    /// A folder on the disk to write to; without one, writing to disk is skipped.
     pub(super) disk: Option<PathBuf>,
-    /// Ports to capture from, under what others send to them. With none: `sim:`, and as root
-    /// interfaces in a lab.
+    /// Ports to capture from. If there are none: `sim:`, and as root also interfaces in a lab.
     pub(super) named: Vec<Spec>,
-    /// The sender to these; `None` if the packets come from outside.
+    /// The sender for these ports; `None` if the packets are sent by other hosts.
     pub(super) load: Option<Site>,
     /// These may take all packets away from the host; ports in the lab always do.
     pub(super) take_all: bool,
@@ -68,8 +67,8 @@ pub(super) struct Ports {
 /// Measures every condition.
 ///
 /// # Errors
-/// A port that was named cannot be opened or fails. Otherwise what cannot be measured is skipped
-/// with its reason.
+/// A named port cannot be opened or fails. Otherwise a case that cannot be measured is skipped with
+/// its reason.
 pub(super) fn conditions(ports: &Ports, job: &mut Job<'_>) -> Result<()> {
     let bed = &Bed::new(ports, job);
     let begin = Instant::now();
@@ -190,8 +189,8 @@ impl<'a> Bed<'a> {
         let config = CaptureConfig { output, single: one.single, ..CaptureConfig::default() };
         let held = Arc::new(AtomicU64::new(0));
         timed::time(&mut port, &held);
-        // The program of a TAP device reads the packets of its own side; the packets of one end of
-        // a cable arrive at the other.
+        // Packets sent out of a TAP device are read by its program. Packets sent into one end of a
+        // cable arrive at the other end.
         let from = lab.map(|lab| match one.port {
             "tap" => (&lab.far, TAP),
             _ => (&lab.near, lab.near.interface()),
@@ -266,7 +265,7 @@ struct Condition<'a> {
     load: Option<&'a Site>,
     target: Destination,
     single: bool,
-    /// Bytes of a packet; 0 where they are as long as they come.
+    /// Bytes of a packet; 0 if other hosts send packets of any size.
     size: u64,
 }
 
@@ -291,10 +290,10 @@ impl<'a> Condition<'a> {
             .once()
     }
 
-    /// Starts threads where they belong: a CPU for each receiving thread and the thread that writes
-    /// for it. Otherwise one thread would have the help of a second CPU as soon
-    /// as it writes, and two would not be twice as many. Beside an interface the senders keep all
-    /// CPUs busy, and the scheduler decides.
+    /// Starts threads on their CPUs: one CPU for each receiving thread and its writing thread.
+    /// Otherwise a single receiving thread would use a second CPU to write, and two threads would
+    /// not be twice as fast. With an interface, the senders keep all CPUs busy, and the scheduler
+    /// decides.
     fn on_its_cpus<T>(&self, start: impl FnOnce() -> T) -> T {
         let cpus = bed::cpus();
         let count = if self.single { 1 } else { usize::from(QUEUES) };
@@ -308,8 +307,8 @@ impl<'a> Condition<'a> {
         started
     }
 
-    /// Until `end`, or there is enough in the file. A machine that is busy elsewhere may leave a
-    /// run no time at all: it is longer then.
+    /// Waits until `end`, or until the file has enough bytes. On a busy machine a run may get no
+    /// CPU time: it is then extended.
     fn wait(&self, capture: &Session<Capture>, end: Instant, stop: &AtomicBool) {
         const SLICE: Duration = Duration::from_millis(5);
         let most = MOST_BYTES / (self.size.max(64) + 32);
@@ -366,8 +365,8 @@ impl<'a> Condition<'a> {
         }
     }
 
-    /// The figure of the 2011 multiqueue BPF paper on its 10 Gbit/s card. It copies by read(2), or
-    /// not at all: a ring that the kernel copies into is neither.
+    /// The figure of the 2011 multiqueue BPF paper on its 10 Gbit/s card. The paper copies by
+    /// read(2) or has no copy: a ring that the kernel copies into has no figure.
     fn source(&self, mode: PortMode) -> Option<Source> {
         let first = match (self.port, self.size) {
             ("tap", 1500) => 1,

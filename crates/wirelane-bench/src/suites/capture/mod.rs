@@ -1,5 +1,5 @@
-//! The suite `capture`: the 2011 multiqueue BPF paper's six conditions, and our
-//! command as a process, beside other programs.
+//! The suite `capture`: the 2011 multiqueue BPF paper's six conditions, and Wirelane's command as a
+//! process, compared with other programs.
 
 mod compress;
 mod conditions;
@@ -76,8 +76,8 @@ impl Suite for CaptureSuite {
         let Plan { window, limit, .. } = job.plan;
         let mut parts = Parts::new(&PARTS[usize::from(!job.effort.quick)], limit);
         conditions(&ports, &mut job.within(parts.limit(0)))?;
-        // Then our command as a process, beside other programs. A short run has no time for the
-        // disk.
+        // Then Wirelane's command as a process, compared with other programs. A short run has no
+        // time for the disk.
         let disk = self.disk.as_deref().filter(|_| limit.is_none());
         let plan = Plan { window: 3 * window, ..job.plan };
         let mut of = |part, work: &dyn Fn(&mut Job<'_>) -> Result<()>| {

@@ -1,8 +1,8 @@
-//! What printing costs the threads that receive: our command writes a file, with and without a line
+//! The cost of printing for the receiving threads: Wirelane writes a file, with and without a line
 //! per packet, in turns.
 //!
-//! The lines go to a file in memory. What the printing thread takes is left out: only a reader's
-//! patience limits it.
+//! The lines are written to a file in memory. The printing thread is excluded: it does not delay
+//! the receiving threads.
 
 use wirelane::error::Result;
 

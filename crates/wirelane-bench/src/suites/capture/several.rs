@@ -1,5 +1,5 @@
-//! CPU time of one capture of three interfaces, beside three captures of one interface each: our
-//! command in turns.
+//! CPU time of one capture of three interfaces, compared with three captures of one interface each.
+//! Both are Wirelane's command, in turns.
 //!
 //! ```text
 //!   first CPU: paced frames from the kernel         second CPU: one process, or one for each
@@ -76,7 +76,7 @@ struct Bed {
 
 impl Bed {
     /// # Errors
-    /// There are no privileges for a cable, or no two CPUs.
+    /// The privileges for a cable are missing, or there are fewer than two CPUs.
     fn new(window: Duration) -> Result<Self> {
         let lab = Lab::new(LabConfig::default())?;
         (0..INTERFACES).try_for_each(|number| cable(&lab.near, number))?;
@@ -154,7 +154,7 @@ fn cable(site: &Site, number: usize) -> Result<()> {
     };
     let make = || {
         link::create_veth([end(&from, 1), end(&to, 2)], 1, 1500)?;
-        // What is redirected to it arrives at packet sockets, too.
+        // With GRO, packets that are redirected to it arrive at packet sockets, too.
         Ethtool::open(&to)?.set_gro(true)?;
         [&from, &to].into_iter().try_for_each(|name| iface::up(name))?;
         [&from, &to].into_iter().try_for_each(|name| iface::wait_until_running(name, LIMIT))

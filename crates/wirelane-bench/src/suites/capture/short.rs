@@ -1,12 +1,12 @@
-//! CPU time of a whole short capture, from the start of the process to its end: our command and
-//! tcpdump in turns.
+//! CPU time of a whole short capture, from the start of the process to its end: Wirelane's command
+//! and tcpdump in turns.
 //!
 //! ```text
 //!   first CPU:   a few thousand frames per second ─▶ wl-a
 //!   second CPU:  wl-b ─▶ capture of 100 packets ─▶ file in memory
 //! ```
 //!
-//! Nearly all of it goes into getting ready and taking down, whatever a packet costs.
+//! Set-up and tear-down take nearly all of it; the cost per packet hardly matters.
 
 use std::process::Command;
 
@@ -17,7 +17,7 @@ use crate::row::params;
 use crate::suites::paced::PacedBed;
 
 const CASE: &str = "short";
-/// After so many packets a capture ends by itself.
+/// Both programs end after this number of packets.
 const PACKETS: u64 = 100;
 const TCPDUMP: &str = "tcpdump";
 

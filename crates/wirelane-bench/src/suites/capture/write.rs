@@ -1,12 +1,12 @@
-//! Writes packets to a file, and as many bytes with `dd`: the most that one writer gets out of the
-//! file system.
+//! Writes packets to a file, and the same number of bytes with `dd`: the highest rate of one writer
+//! on the file system.
 //!
 //! ```text
 //!   sim:1, packets of 1500 bytes ─▶ wirelane capture ─▶ file        /dev/zero ─▶ dd bs=1M ─▶ file
 //! ```
 //!
 //! Both are processes, timed from start to end. Nothing is synced to the disk. The first run to
-//! each place is not counted: memory that nobody has touched yet costs more.
+//! each place is not counted: memory that is used for the first time costs more.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -25,7 +25,7 @@ const SIZE: u64 = 1500;
 const LIMIT: Duration = Duration::from_secs(60);
 /// Bytes that are written in the time of a sample, about.
 const BYTES_PER_S: f64 = 2e9;
-/// With fewer, starting and ending would be most of it; with more, it would only take longer.
+/// With fewer packets, start and end would dominate; with more, a run would only take longer.
 const PACKETS: [u64; 2] = [300_000, 2_000_000];
 /// Bytes of a packet in a file, about.
 const RECORD: u64 = SIZE + 40;
@@ -33,7 +33,7 @@ const RECORD: u64 = SIZE + 40;
 /// Measures both programs, in memory and on `disk` if there is one.
 ///
 /// # Errors
-/// None: what cannot be measured is skipped with its reason.
+/// None: a case that cannot be measured is skipped with its reason.
 pub fn write(job: &mut Job<'_>, disk: Option<&Path>) -> Result<()> {
     let places = Place::all(disk, CASE, job);
     job.find(DD);
@@ -65,7 +65,7 @@ impl<'a> Writers<'a> {
         Self { place, packets, cpus: bed::cpus(), bytes: 0 }
     }
 
-    /// One sample of each program, another one first in every other round: a ratio needs both.
+    /// One sample of each program, in alternating order: a ratio needs both.
     fn measure(&mut self, job: &mut Job<'_>) -> Result<Sample> {
         if self.bytes == 0 {
             self.ours(job)?;
@@ -78,7 +78,7 @@ impl<'a> Writers<'a> {
         Ok([Figure::new("bits_per_s", ours)].into_iter().chain(theirs).into())
     }
 
-    /// Bits per second of our command.
+    /// Bits per second of Wirelane's command.
     fn ours(&mut self, job: &mut Job<'_>) -> Result<f64> {
         let mut command = Command::new(job.own()?);
         command.arg("capture").arg(format!("sim:1?count={}&size={SIZE}", self.packets));
@@ -102,7 +102,8 @@ impl<'a> Writers<'a> {
         self.place.folder.file("capture.pcapng")
     }
 
-    /// Runs a program that writes the file: its bytes, and bits per second. The file is gone then.
+    /// Runs a program that writes the file. Returns its bytes and bits per second, and removes the
+    /// file.
     fn run(&self, command: &mut Command, job: &mut Job<'_>) -> Result<(u64, f64)> {
         self.place.folder.make()?;
         let ended = job.run(command, &self.cpus, None, LIMIT);

@@ -1,4 +1,4 @@
-//! A capture in memory, and the programs that make flows of it.
+//! A capture in memory, and the programs that make flow records from it.
 
 use std::fs;
 use std::path::Path;
@@ -13,19 +13,20 @@ use crate::peers::find;
 use crate::row::params;
 use crate::suites::bed;
 
-/// Programs that make the same of a capture; every path is one of the folder that they run in.
+/// Programs that convert a capture into flow records of one kind. All paths are relative to the
+/// folder in which the programs run.
 pub(super) struct Contest {
     pub(super) case: &'static str,
-    /// Of our command.
+    /// Arguments of Wirelane's command.
     arguments: &'static [&'static str],
-    /// A program that our command needs for it.
+    /// A program that Wirelane's command needs for it.
     needs: Option<&'static str>,
     /// The other programs, with their arguments.
     peers: &'static [(&'static str, &'static [&'static str])],
 }
 
-/// Flows as each program likes them. softflowd sends them: to a port of this machine where nobody
-/// takes them.
+/// Flow records in each program's own format. softflowd exports them to a local port on which no
+/// program listens.
 pub(super) static FILE: Contest = Contest {
     case: "file",
     arguments: &["flows", "--json", "./capture", "-w", "flows.csv"],
@@ -77,7 +78,7 @@ pub(super) fn file(contests: &[&'static Contest], packets: u64, job: &mut Job<'_
                 let mut command = Command::new(&program);
                 command.args(arguments).current_dir(folder.file("."));
                 let (cpu, output) = run(command, packets, job)?;
-                // Files have new names each time.
+                // The file names differ in each run.
                 let _ = fs::remove_dir_all(folder.file("flows"));
                 if peer.is_none() {
                     received(&output.stdout, packets)?;
@@ -91,7 +92,7 @@ pub(super) fn file(contests: &[&'static Contest], packets: u64, job: &mut Job<'_
     job.take(cases)
 }
 
-/// Whether a program lies where our command looks for it.
+/// Whether a program is in a folder where Wirelane's command looks for it.
 fn is_there(own: &Path, name: &str) -> bool {
     own.with_file_name(name).is_file() || find(name).is_some()
 }

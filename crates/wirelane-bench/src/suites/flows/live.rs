@@ -1,9 +1,9 @@
-//! The highest rate that `wirelane flows` takes from a cable without loss, beside
-//! `wirelane capture` without a file.
+//! The highest rate without loss of `wirelane flows` on a cable, compared with `wirelane capture`
+//! without a file.
 //!
-//! Each step of a search runs the program for a second of paced packets. The first one offers all
-//! that can be sent. Where others send there is nothing to search for: what is measured is the CPU
-//! time of a packet.
+//! Each step of a search runs the program for a second of paced packets. The first step offers the
+//! highest rate of the sender. If other hosts send, there is no search: the CPU time of a packet is
+//! measured.
 
 use std::time::Duration;
 
@@ -24,17 +24,18 @@ const ALL: u64 = 4_000_000;
 const BRIEF: Duration = Duration::from_millis(300);
 /// Relative precision of a rate.
 const WIDTH: f64 = 0.05;
-/// Each step takes seconds, and there are a handful.
+/// No limit in practice: each step takes seconds, and there are few steps.
 const PATIENCE: Duration = Duration::from_secs(3600);
 
 /// Measures both commands.
 ///
 /// # Errors
-/// A port of the user's cannot be measured. What cannot be measured in a lab is skipped with its
+/// The user's port cannot be measured. In a lab, a case that cannot be measured is skipped with its
 /// reason.
 pub(super) fn live(wired: Option<Wired>, job: &mut Job<'_>) -> Result<()> {
     let Some(bed) = PacedBed::at(wired, CASE, job)? else { return Ok(()) };
-    // A run of a search says whether anything was lost: in a report that takes less than a second.
+    // A run of a search only shows whether packets were lost: in a report it takes less than a
+    // second.
     let is_short = job.effort.is_short() && bed.sends();
     let bed = &if is_short { bed.searching(BRIEF) } else { bed };
     let [capture, ..] = PROGRAMS;

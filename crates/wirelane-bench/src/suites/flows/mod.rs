@@ -1,4 +1,4 @@
-//! The suite `flows`: what it takes to make flows of packets.
+//! The suite `flows`: the cost of making flow records from packets.
 //!
 //! ```text
 //!   capture in memory ─▶ wirelane flows, nfpcapd, softflowd, argus ─▶ files   one CPU, in turns

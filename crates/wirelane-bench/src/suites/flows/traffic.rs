@@ -1,5 +1,5 @@
-//! Captures of many flows: in every round each has a packet, in the same order, which jumps about
-//! among addresses. Every second round goes back.
+//! Captures of many flows. Every round has a packet of each flow, in the same order, which jumps
+//! between addresses. In every second round the packets are replies.
 
 use std::fs::File;
 use std::io::{BufWriter, Write as _};
@@ -11,7 +11,7 @@ use wirelane_pcap::pcap::{self, Resolution};
 use wirelane_pcap::{Direction, LINK_TYPE_ETHERNET, Record, Source};
 use wirelane_wire::{MacAddr, Tcp, packet};
 
-/// Lengths of packets, over and over.
+/// Lengths of packets, repeated.
 pub(super) const IMIX: [usize; 12] = [64, 594, 64, 64, 594, 64, 1518, 64, 594, 64, 594, 64];
 /// The shortest packets.
 pub(super) const SMALL: [usize; 1] = [64];
@@ -22,13 +22,13 @@ const BEGIN: u64 = 1_795_392_000_000_000_000;
 /// From a packet to the next, in ns.
 const GAP: u64 = 1000;
 
-/// What is in a capture.
+/// The content of a capture.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Traffic {
     pub(super) packets: u64,
     pub(super) flows: u64,
     pub(super) sizes: &'static [usize],
-    /// Every second flow is of TCP; its bytes are in order.
+    /// Every second flow is TCP, with consecutive sequence numbers.
     pub(super) has_tcp: bool,
 }
 
@@ -67,15 +67,15 @@ impl Traffic {
         file.flush().map_err(failed)
     }
 
-    /// The flow of a packet, and whether it goes back.
+    /// The flow of a packet, and whether the packet is a reply.
     fn flow(&self, number: u64) -> (u64, bool) {
-        /// A prime, so that a round has every flow.
+        /// A prime, so that a round includes every flow.
         const STEP: u64 = 2_654_435_761;
         ((number % self.flows) * STEP % self.flows, number / self.flows % 2 == 1)
     }
 }
 
-/// Writes a packet into `frame`; its length. One of TCP moves its sequence number on.
+/// Writes a packet into `frame` and returns its length. A TCP packet advances its sequence number.
 fn emit(
     flow: u64,
     is_back: bool,

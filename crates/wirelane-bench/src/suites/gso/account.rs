@@ -1,15 +1,15 @@
-//! What a transfer costs: CPU time of everything that takes part, by the nanosecond.
+//! The cost of a transfer: CPU time of all threads that take part, in nanoseconds.
 //!
-//! The kernel does most of the work of a transfer in whatever thread happens to run: `write` of the
-//! sender runs the stack down to the TAP device's queue, `sendto` of the forwarder that over the
-//! veth pair, and a softirq runs on top of the thread that raises it. All that is CPU time of the
-//! thread (the scheduler's clock counts it, softirqs included). What arrives at the far end is
-//! received by a kernel thread (threaded NAPI), which is booked to the receiver. What a softirq
-//! leaves over is done by `ksoftirqd`; its time on the CPU of the trial is counted, too.
+//! The kernel does most of the work of a transfer in the context of whichever thread runs: `write`
+//! of the sender runs the stack down to the TAP device's queue, `sendto` of the forwarder runs it
+//! across the veth pair, and a softirq runs on top of the thread that raises it. The scheduler's
+//! clock counts all of this as CPU time of the thread, softirqs included. A kernel thread receives
+//! packets at the far end (threaded NAPI); its time is added to the receiver. `ksoftirqd` does the
+//! work that a softirq leaves; its time on the CPU of the trial is counted, too.
 //!
-//! Sender, forwarder, receiver and ksoftirqd are the whole path. Interrupts that hit while a thread
-//! runs are in it, and so is what ksoftirqd does for others on that CPU: a busy machine measures
-//! more, never less.
+//! Sender, forwarder, receiver and ksoftirqd are the whole path. The sum includes interrupts during
+//! these threads, and ksoftirqd's work for other threads on that CPU: a busy machine can only
+//! increase the figure.
 
 use std::fs;
 use std::path::PathBuf;
@@ -22,27 +22,28 @@ use wirelane_os::clock;
 pub(super) struct Account {
     /// The thread that sends, with the stack below it.
     pub(super) sender: u64,
-    /// The threads of the forwarder, with what their packets cause.
+    /// The threads of the forwarder, with the kernel's work for their packets.
     pub(super) forwarder: u64,
-    /// The thread that receives, and the kernel's that receive for it.
+    /// The receiving thread, and the kernel threads that receive for it.
     pub(super) receiver: u64,
     /// The kernel's thread for softirqs on the CPU of the trial.
     pub(super) softirqd: u64,
 }
 
-/// Names of threads, as far as the kernel keeps them.
+/// Names of threads; the kernel truncates them to 15 bytes.
 pub(super) const SENDER: &str = "wl-gso-send";
 pub(super) const RECEIVER: &str = "wl-gso-receive";
 const FORWARDER: &str = "wl-fwd";
 
 impl Account {
-    /// Until now, of the threads of this process that carry the names, of the kernel's threads
-    /// `receiving`, and of `cpu`. `None` where the kernel does not tell (`CONFIG_SCHED_INFO`).
+    /// CPU time so far, of the threads of this process with these names, of the kernel threads
+    /// `receiving`, and of ksoftirqd on `cpu`. `None` if the kernel does not report it
+    /// (`CONFIG_SCHED_INFO`).
     pub(super) fn read(cpu: u32, receiving: &[u32]) -> Option<Self> {
         let mut account = Self::default();
         for entry in fs::read_dir("/proc/self/task").ok()?.flatten() {
             let path = entry.path();
-            // A thread may end meanwhile.
+            // A thread may have ended since the directory was read.
             let Ok(name) = fs::read_to_string(path.join("comm")) else { continue };
             let part = match name.trim() {
                 SENDER => &mut account.sender,
@@ -61,7 +62,7 @@ impl Account {
         Some(account)
     }
 
-    /// What was used since `before`.
+    /// CPU time since `before`.
     pub(super) fn since(self, before: Self) -> Self {
         Self {
             sender: self.sender.saturating_sub(before.sender),
@@ -81,7 +82,7 @@ fn nanoseconds(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// The process number of ksoftirqd of `cpu`; kernel threads are children of number 2.
+/// The process number of ksoftirqd of `cpu`.
 fn softirqd(cpu: u32) -> Option<u32> {
     let wanted = format!("ksoftirqd/{cpu}");
     let mut numbers: Vec<u32> = fs::read_dir("/proc")
@@ -89,7 +90,7 @@ fn softirqd(cpu: u32) -> Option<u32> {
         .flatten()
         .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
         .collect();
-    // Those of the first CPUs have the smallest numbers.
+    // Threads of the first CPUs have the smallest numbers.
     numbers.sort_unstable();
     numbers.into_iter().find(|pid| {
         fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name.trim() == wanted)

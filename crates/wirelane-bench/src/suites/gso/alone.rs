@@ -1,4 +1,4 @@
-//! The segmenter alone: no stack, no queue and no port, a frame of almost 64 KB in warm memory.
+//! The segmenter alone, without stack, queue and port: a frame of almost 64 KB in warm memory.
 
 use super::case::SUITE;
 use crate::report::Report;
@@ -8,10 +8,11 @@ use wirelane::checksum::Vectors;
 use wirelane::frame::Offload;
 use wirelane::segment::SegmentClass;
 
-/// Frames that are cut for one figure: about half a millisecond. A build for debugging is as much
-/// slower, and its figures are none.
+/// Frames that are segmented for one figure: about half a millisecond. A debug build segments fewer
+/// frames because it is slower; its figures have no meaning.
 const FRAMES: usize = if cfg!(debug_assertions) { 40 } else { 400 };
-/// Figures per case, taken in turns; their median is the sample. One more comes first, to warm up.
+/// Figures per case, taken in turns; their median is the sample. An additional figure first warms
+/// up.
 const TURNS: usize = 5;
 
 /// The classes of frames, by the name of the row's `protocol`, and their payload per segment.
@@ -24,7 +25,7 @@ const CLASSES: [(SegmentClass, &str, u16); 6] = [
     (SegmentClass::Frag6, "frag6", 1448),
 ];
 
-/// What a segment costs.
+/// The cost of a segment.
 pub(super) struct SegmentCost {
     protocol: &'static str,
     form: &'static str,
@@ -40,8 +41,8 @@ struct SegmentCase {
     figures: Vec<f64>,
 }
 
-/// One sample per protocol and form, with all checksums complete. The calling thread should have a
-/// CPU to itself.
+/// One sample per protocol and form, with all checksums complete. The calling thread should have an
+/// exclusive CPU.
 pub(super) fn measure() -> Vec<SegmentCost> {
     let mut kinds = Vec::new();
     for (class, protocol, size) in CLASSES {
@@ -64,7 +65,7 @@ pub(super) fn measure() -> Vec<SegmentCost> {
     figures.collect()
 }
 
-/// Adds a sample to every row, and the rows at first.
+/// Adds a sample to every row. The first call adds the rows.
 pub(super) fn rows(figures: Vec<SegmentCost>, report: &mut Report) {
     for SegmentCost { protocol, form, nanoseconds } in figures {
         let vectors = Vectors::used().as_str();

@@ -9,32 +9,33 @@
 //!     sender ─ stack ─ wl-tap ─ forward ─ wl-tap-far ─────────────── stack ─ receiver
 //! ```
 //!
-//! The offload says who cuts TCP, and who fragments UDP:
+//! The offload selects the place where TCP is segmented and UDP is fragmented:
 //!
-//! * `kernel`: nobody cuts TCP. The veth takes frames of up to 64 KB as hardware with TSO does, and
-//!   Wirelane has no part in it. The kernel's stack fragments UDP.
-//! * `wirelane`: `forward --gso`, behind the TAP device, which takes frames of up to 64 KB, and
-//!   whose MTU is above a datagram.
-//! * `device`: nobody cuts TCP. `packet:IF` leaves frames to the device (`vnet=auto`), and the veth
-//!   takes them as above.
-//! * `partial`: the kernel's software cuts TCP behind the port, where the veth takes no long frames
-//!   (`vnet=on`).
-//! * `none`: the kernel's own GSO cuts TCP just before the TAP device; its stack fragments UDP.
+//! * `kernel`: TCP is not segmented. The veth accepts frames of up to 64 KB, like hardware with
+//!   TSO, and Wirelane does not take part. The kernel's stack fragments UDP.
+//! * `wirelane`: `forward --gso` segments behind the TAP device, which accepts frames of up to 64
+//!   KB, and whose MTU exceeds a datagram.
+//! * `device`: TCP is not segmented. `packet:IF` leaves frames to the device (`vnet=auto`), and the
+//!   veth accepts them as with `kernel`.
+//! * `partial`: the kernel's software segments TCP behind the port, because the veth accepts no
+//!   long frames (`vnet=on`).
+//! * `none`: the kernel's own GSO segments TCP just before the TAP device; its stack fragments UDP.
 //! * `stack`: TCP makes every segment itself, as FreeBSD does without TSO and GSO: "none" of the
 //!   2014 FreeBSD GSO paper.
 //!
-//! The cases named `gro-` go the other way. The far end sends packets of the wire's size; who
-//! merges them is the kernel at `wl-a`, without a TAP device, or Wirelane (`forward --gro`), or
-//! nobody.
+//! The cases named `gro-` have the opposite direction. The far end sends packets of the wire's
+//! size. They are merged by the kernel at `wl-a`, without a TAP device, or by Wirelane (`forward
+//! --gro`), or not at all.
 //!
 //! The cases named `vm-` go from one TAP device to another, as between two virtual machines of a
-//! host: no wire is on the way. With `device` the long frames reach the other stack whole. With
-//! `wirelane` they are cut although that one would take them, as for a guest without offloads.
+//! host, without a wire. With `device` the other stack receives the long frames whole. With
+//! `wirelane` they are segmented although the other stack would accept them, as for a guest without
+//! offloads.
 //!
-//! Everything runs on one CPU, and under the quota. What arrives at the far end is received by a
-//! thread of the kernel there (threaded NAPI) instead of by whoever sends, packet by packet: so GRO
-//! finds packets to merge, as in the 2014 FreeBSD GSO paper's "LRO-enabled receiver", "otherwise
-//! TSO/GSO are ineffective".
+//! Everything runs on one CPU, and under the quota. A kernel thread receives packets at the far end
+//! (threaded NAPI). Otherwise the sending thread would receive each packet, and GRO would find no
+//! packets to merge: the 2014 FreeBSD GSO paper has an "LRO-enabled receiver", "otherwise TSO/GSO
+//! are ineffective".
 
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -61,14 +62,14 @@ use wirelane::port::{self, Forwarding, OpenOptions, Spec, Switches, Take};
 use wirelane::session::forward::{Forward, ForwardConfig};
 use wirelane_lab::{Lab, LabConfig, Site};
 
-/// What to measure, and how long.
+/// The case of a trial, and its duration.
 pub(super) struct Trial<'a> {
     pub(super) case: GsoCase,
     /// The kind of port at the veth, `packet` or `xdp`.
     pub(super) port: &'static str,
     pub(super) cpu: u32,
     pub(super) window: Duration,
-    /// Who sends and receives instead of us: iperf3, there.
+    /// The path of iperf3, if iperf3 sends and receives.
     pub(super) iperf: Option<&'a Path>,
     pub(super) stop: &'a AtomicBool,
 }
@@ -76,11 +77,11 @@ pub(super) struct Trial<'a> {
 /// MTU of a TAP device that takes datagrams whole.
 const TAP_MTU: usize = DATAGRAM + 500;
 const TAP: &str = "wl-tap";
-/// That of the other virtual machine.
+/// The TAP device of the other virtual machine.
 const FAR_TAP: &str = "wl-tap-far";
-/// Frames between virtual machines have no more, if the other one is to take no long ones.
+/// The longest frame between virtual machines if the receiver accepts no long frames.
 const WIRE: u32 = 1514;
-/// A trial lasts longer until something has arrived, but no longer than this.
+/// A trial is extended until data has arrived, but no longer than this.
 const STALL: Duration = Duration::from_secs(3);
 
 /// Both ends of the path through the TAP device.
@@ -108,7 +109,8 @@ impl Trial<'_> {
     /// # Errors
     /// The namespaces, the ports, the quota or the connection cannot be set up, or the trial fails.
     pub(super) fn run(&self) -> Result<Option<GsoSample>> {
-        // What a thread of a quota starts is in the quota. The caller's own thread stays out of it.
+        // Threads inherit the quota of the thread that starts them. The calling thread has no
+        // quota.
         let quota = (self.case.cpu < WHOLE).then(|| Quota::new(self.case.cpu)).transpose()?;
         std::thread::scope(|scope| {
             let host = || {
@@ -130,7 +132,7 @@ impl Trial<'_> {
         let receiving = self.prepare(&lab, &addresses)?;
         for thread in &receiving {
             affinity::pin_thread(*thread, self.cpu).map_err(failed)?;
-            // Where it cannot be limited, it is counted at least.
+            // If it cannot be limited, it is at least counted.
             let _ = quota.map(|quota| quota.add(*thread));
         }
         let forward = match self.case.offloading {
@@ -170,12 +172,12 @@ impl Trial<'_> {
         }
     }
 
-    /// Sets both namespaces up for what is compared. Returns the kernel's threads that receive.
+    /// Sets up both namespaces for the case. Returns the receiving kernel threads.
     fn prepare(&self, lab: &Lab, addresses: &Addresses) -> Result<Vec<u32>> {
         for site in [&lab.near, &lab.far] {
             site.inside(|| self.tune(site.interface(), addresses))?;
         }
-        // What comes from a wire has the wire's size, and all its checksums.
+        // Packets from a wire have the wire's size and complete checksums.
         let is_whole = self.case.offloading == Offloading::Kernel && self.case.way != Way::In;
         let mut receiving = Vec::new();
         for site in [&lab.near, &lab.far] {
@@ -192,9 +194,10 @@ impl Trial<'_> {
         Ok(receiving)
     }
 
-    /// Kernel settings of a namespace. What a kernel does not have needs no setting.
+    /// Kernel settings of a namespace. Errors are ignored: a setting that the kernel lacks is not
+    /// needed.
     fn tune(&self, interface: &str, addresses: &Addresses) {
-        // Fragments must be allowed for somebody to make them.
+        // Fragmentation needs packets without DF: path MTU discovery is turned off.
         let _ = fs::write("/proc/sys/net/ipv4/ip_no_pmtu_disc", "1");
         if addresses.near.is_ipv6() {
             for name in ["default", interface] {
@@ -279,7 +282,7 @@ impl Trial<'_> {
         let (begin, bytes, lost) = (Instant::now(), transfer.received(), transfer.lost());
         let before = Account::read(self.cpu, receiving);
         let mut counted = warm && until(begin + self.window);
-        // Of a busy machine the path may have had no time at all, and nothing is no rate.
+        // On a busy machine the path may have had no CPU time, and zero bytes give no rate.
         while counted && transfer.received() == bytes {
             if begin.elapsed() > self.window + STALL {
                 let cause =
@@ -298,7 +301,7 @@ impl Trial<'_> {
     }
 }
 
-/// How both ports are opened; with `cuts` Wirelane cuts frames between them.
+/// The options of both ports. With `cuts`, Wirelane segments frames between them.
 fn options(cuts: bool, placement: &Placement) -> OpenOptions {
     OpenOptions::default()
         .mask(QueueMask { enabled: true, rx: QueueSet::All, tx: QueueSet::NONE, other: true })
@@ -316,13 +319,13 @@ fn options(cuts: bool, placement: &Placement) -> OpenOptions {
         }))
 }
 
-/// Lets the kernel merge what an interface receives, in threads of their own, which are returned.
+/// Turns on GRO for an interface, in separate kernel threads, and returns these threads.
 fn merge_in_a_thread(name: &str) -> Result<Vec<u32>> {
     set(name, |ethtool| ethtool.set_gro(true))?;
     let index = iface::index(name).map_err(failed)?;
     let napis = || netdev::napis(index).map(Option::unwrap_or_default).map_err(failed);
     for napi in napis()? {
-        // Before Linux 6.17 whoever sends receives, too, and little is merged.
+        // Before Linux 6.17 this fails: the sending thread also receives, and little is merged.
         let _ = netdev::set_napi_threaded(napi.id);
     }
     Ok(napis()?.iter().filter_map(|napi| napi.thread).collect())
