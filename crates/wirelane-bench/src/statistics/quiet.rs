@@ -61,7 +61,7 @@ impl Quiet {
     /// Runs `work` on this CPU, in a new thread.
     ///
     /// # Errors
-    /// The thread cannot be pinned to the CPU, for example because it went offline.
+    /// The thread cannot be pinned to the CPU, for example because it is offline.
     pub fn run<T: Send>(self, work: impl FnOnce() -> T + Send) -> Result<T> {
         thread::scope(|scope| {
             let pinned = || {

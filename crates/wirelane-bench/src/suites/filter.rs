@@ -42,7 +42,7 @@ const HOSTS: u8 = 50;
 /// test run.
 #[derive(Args, Clone, Debug)]
 pub struct FilterSuite {
-    // The suite takes no port, and explains that in its error.
+    // The suite takes no port. The error of its parser explains why.
     #[arg(long, hide = true, value_parser = no_port)]
     port: Option<String>,
 }
@@ -75,7 +75,7 @@ struct Expression {
     /// The name in rows.
     name: &'static str,
     text: String,
-    /// A source address and a source port that match, the first of some.
+    /// The matching source address and source port for a number.
     matching: fn(u8) -> ([u8; 4], u16),
 }
 
@@ -106,8 +106,8 @@ enum Share {
 const SHARES: [(Share, &str); 3] =
     [(Share::All, "all"), (Share::Quarter, "quarter"), (Share::None, "none")];
 
-/// Measures the engines in turns. Without libpcap, no expression can be compiled, and everything is
-/// skipped.
+/// Measures the engines in turns. Everything is skipped without libpcap, which compiles the
+/// expressions.
 fn filter(job: &mut Job<'_>) -> Result<()> {
     if let Err(reason) = libpcap::library() {
         let reason = format!("no libpcap to compile expressions: {reason}; {}", libpcap::INSTALL);

@@ -21,8 +21,8 @@ use clap::{ArgMatches, Command, FromArgMatches, Subcommand};
 
 use crate::suite::{Listed, Ready};
 
-/// All of them, in the order of a report. The longest round comes last: it may be the only one of
-/// its suite.
+/// All suites, in the order of a report. The suite with the longest round is last: it may have time
+/// for a single round.
 pub const SUITES: [Listed; 11] = [
     Listed::of::<capture::CaptureSuite>(),
     Listed::of::<record::RecordSuite>(),
@@ -37,7 +37,7 @@ pub const SUITES: [Listed; 11] = [
     Listed::of::<gso::GsoSuite>(),
 ];
 
-/// One of them, named on the command line.
+/// A suite that is named on the command line.
 pub struct Named(pub Ready);
 
 impl FromArgMatches for Named {

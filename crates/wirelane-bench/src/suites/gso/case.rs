@@ -1,23 +1,23 @@
-//! What is compared, and under which conditions.
+//! The cases of the suite, and their conditions.
 
 use crate::effort::Effort;
 
 pub(super) const SUITE: &str = "gso";
 /// Percent of a CPU that need no quota.
 pub(super) const WHOLE: u64 = 100;
-/// Flows at once in a report, beside one.
+/// Flows at once in a report, in addition to the cases with one flow.
 const SEVERAL: u16 = 4;
 
 /// A share for each clock frequency of the 2014 FreeBSD GSO paper: 2.93, 2.53, 2.00, 1.46, 1.05 and
 /// 0.45 GHz.
 pub(super) const SHARES: [u64; 6] = [100, 86, 68, 50, 36, 15];
-/// The source's four tables, merging what comes in, and from one virtual machine's device to
-/// another's.
+/// The source's four tables, merging of received packets, and paths between the devices of two
+/// virtual machines.
 pub(super) const CASES: [&str; 8] =
     ["tcp4", "tcp6", "udp4", "udp6", "gro-tcp4", "gro-tcp6", "vm-tcp4", "vm-tcp6"];
-/// Who makes packets of the wire's size: the device without Wirelane; the device behind Wirelane;
-/// the kernel's software behind Wirelane; Wirelane; the kernel's software before Wirelane; or TCP
-/// itself.
+/// The place where packets of the wire's size are made: the device without Wirelane; the device
+/// behind Wirelane; the kernel's software behind Wirelane; Wirelane; the kernel's software before
+/// Wirelane; or TCP itself.
 pub(super) const OFFLOADS: [&str; 6] = ["kernel", "device", "partial", "wirelane", "none", "stack"];
 
 /// The cases of a run.
@@ -35,12 +35,12 @@ pub(super) struct Tables {
     pub(super) iperf: bool,
     /// Connections, or senders of datagrams, at once.
     pub(super) flows: u16,
-    /// The first line of the source's tables once more, with this number of flows.
+    /// Repeats the first line of the source's tables with this number of flows.
     pub(super) several: Option<u16>,
 }
 
 impl Tables {
-    /// As `effort` asks for.
+    /// The tables of an effort.
     pub(super) fn of(effort: &Effort) -> Self {
         Self {
             shares: SHARES.to_vec(),
@@ -54,14 +54,14 @@ impl Tables {
     }
 }
 
-/// What carries the bytes.
+/// The transport protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Protocol {
     Tcp,
     Udp,
 }
 
-/// Who makes packets of the wire's size; `bed` has the table. What the source calls none is
+/// The place where packets of the wire's size are made; `bed` has the table. The source's "none" is
 /// [`Offloading::Stack`] for TCP, which makes every segment itself, and [`Offloading::None`] for
 /// UDP, which the stack fragments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,12 +87,12 @@ pub(super) struct GsoCase {
     pub(super) flows: u16,
 }
 
-/// From where to where.
+/// The direction of a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Way {
     /// From the TAP device to the wire.
     Out,
-    /// From the wire to the TAP device: what is compared is merging.
+    /// From the wire to the TAP device: the case compares merging.
     In,
     /// From one TAP device to another, as between two virtual machines of a host.
     Between,
@@ -130,7 +130,7 @@ impl Offloading {
 }
 
 impl Protocol {
-    /// What the source calls none.
+    /// The offload that the source calls "none".
     pub(super) const fn none_of_source(self) -> Offloading {
         match self {
             Self::Tcp => Offloading::Stack,
@@ -140,7 +140,7 @@ impl Protocol {
 }
 
 impl Offloading {
-    /// Whether Wirelane passes long frames on behind the port.
+    /// Whether Wirelane passes long frames to the device.
     pub(super) const fn is_handed_on(self) -> bool {
         matches!(self, Self::Device | Self::Partial)
     }
@@ -171,9 +171,9 @@ pub(super) fn cases(tables: &Tables) -> Vec<GsoCase> {
     let is_wanted = |list: &[String], name| list.is_empty() || list.iter().any(|one| one == name);
     let most = tables.shares.iter().max().copied();
     cases.retain(|case| {
-        // UDP is fragmented by the stack in any case and not by ports, and nobody but us merges
-        // before the TAP device. Only `packet:` and `tap:` hand frames on, and between TAP devices
-        // nobody else can.
+        // The stack always fragments UDP, never a port. Before the TAP device, only Wirelane
+        // merges. Only `packet:` and `tap:` pass long frames on. Between TAP devices, no device or
+        // kernel software segments behind the port.
         let is_handed_on = case.offloading.is_handed_on();
         let is_of_tcp = is_handed_on || case.offloading == Offloading::Stack;
         let can_be = match case.way {
@@ -181,7 +181,7 @@ pub(super) fn cases(tables: &Tables) -> Vec<GsoCase> {
             Way::In => !is_of_tcp,
             Way::Between => !matches!(case.offloading, Offloading::Kernel | Offloading::Partial),
         };
-        // Cases that the source does not have are measured with the largest share of a CPU only,
+        // Cases that are not in the source are measured only with the largest share of a CPU,
         // unless the user names cases.
         let is_asked_for = !tables.cases.is_empty() || !tables.offloads.is_empty();
         can_be

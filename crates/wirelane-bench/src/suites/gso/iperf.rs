@@ -1,5 +1,5 @@
-//! The same transfer by iperf3, as a check of our own: what it says it received, over the same path
-//! and on the same CPU.
+//! Repeats a transfer with iperf3, to check this suite's sender and receiver: the bytes that iperf3
+//! reports, over the same path and on the same CPU.
 
 use std::path::Path;
 use std::process::Command;
@@ -13,15 +13,15 @@ use wirelane::error::{Error, Result};
 
 pub(super) const PROGRAM: &str = "iperf3";
 const PORT: &str = "5201";
-/// It counts whole seconds. A connection over a cable of the kernel is at its speed within
+/// iperf3 accepts whole seconds only. A connection over a veth pair reaches its speed within
 /// milliseconds.
 const SECONDS: &str = "1";
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Lets the program at `path` send over TCP in so many connections, all of it on `cpu`.
+/// Lets the program at `path` send over TCP in `flows` connections, on `cpu` only.
 ///
 /// # Errors
-/// It cannot be started, fails, or does not say what it received.
+/// It cannot be started, fails, or does not report what it received.
 pub(super) fn transfer(
     path: &Path,
     ends: &Ends<'_>,
@@ -44,7 +44,7 @@ pub(super) fn transfer(
     })
 }
 
-/// What was received, of the report of a client.
+/// The received bytes in the report of a client.
 fn received(report: &str) -> Option<GsoSample> {
     let report: serde_json::Value = serde_json::from_str(report).ok()?;
     let sum = &report["end"]["sum_received"];

@@ -1,19 +1,18 @@
 //! The suite `gso`: the 2014 FreeBSD GSO paper's tables, TCP and UDP over IPv4 and IPv6 with the
 //! kernel's segmentation offload, with Wirelane's, and with none.
 //!
-//! A transfer goes from one network namespace to another through a TAP device, `forward` and a veth
-//! pair (`bed` has the path of each case), with everything on one CPU, of which a CPU quota
-//! (`quota`) leaves the share that stands for one of the source's clock frequencies. So the figures
-//! compare at equal CPU by construction: sender, forwarder, receiver and all softirqs of one case
-//! have what those of another have. Beside the rate stands what the whole path spends per gigabyte
-//! (`account` says how it is counted), which does not depend on what else runs on the machine as
-//! the rate does.
+//! A transfer passes from one network namespace to another through a TAP device, `forward` and a
+//! veth pair (`bed` has the path of each case). Everything runs on one CPU, limited by a quota
+//! (`quota`) that represents one of the source's clock frequencies. So all figures compare at equal
+//! CPU time: sender, forwarder, receiver and all softirqs together have the same quota in each
+//! case. In addition to the rate, a row has the CPU time of the whole path per gigabyte (`account`
+//! describes how it is counted). Unlike the rate, it does not depend on the load of the machine.
 //!
 //! In the same rounds the segmenter is measured alone (`alone`), on the same CPU, without a quota.
 //!
-//! Every round measures every case once; a speed-up is that of one round. With the whole of a CPU
-//! iperf3 repeats TCP with `wirelane` and with `none`, so that the speed-up does not hang on our
-//! own sender and receiver.
+//! Every round measures every case once, and a speed-up is computed within a round. With a whole
+//! CPU, iperf3 repeats TCP with `wirelane` and with `none`, so that the speed-up does not depend on
+//! this suite's sender and receiver.
 
 mod account;
 mod alone;
@@ -108,14 +107,14 @@ impl Suite for GsoSuite {
         if !effort.quick {
             return;
         }
-        // In a short time the source's tables, and no more.
+        // A quick report has only the source's tables.
         self.cases = ["tcp4", "tcp6", "udp4", "udp6"].map(str::to_owned).into();
         self.offloads = ["kernel", "wirelane", "none", "stack"].map(str::to_owned).into();
-        // Three spans of a quota, so that every line of the tables has its figure.
+        // Three periods of a quota, so that every line of the tables has a figure.
         self.seconds = Some(Duration::from_millis(60));
     }
 
-    /// Samples are four spans of a quota (`quota`) with `--quick`, and five in a report.
+    /// A sample takes four periods of a quota (`quota`) with `--quick`, and five in a report.
     fn plan(&self, effort: &Effort) -> Plan {
         let plan = Plan::of(effort, [500, 100, 80]);
         let window = self.seconds.unwrap_or(plan.window);

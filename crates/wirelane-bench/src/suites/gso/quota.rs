@@ -1,8 +1,9 @@
-//! A share of a CPU for some threads: a cgroup with a bandwidth limit, made and removed here.
+//! A share of a CPU for some threads: a cgroup with a bandwidth limit, which this module makes and
+//! removes.
 //!
-//! It is made below the cgroup that the process is in, as a *threaded* one where cgroups have
-//! version 2, so that only the threads that join it are limited, and those that they start. Of
-//! version 1 it is a directory of the `cpu` hierarchy.
+//! With cgroup version 2, it is a *threaded* cgroup below the cgroup of the process: it limits only
+//! the threads that join it, and threads that they start. With version 1, it is a directory of the
+//! `cpu` hierarchy.
 
 use std::fs;
 use std::io;
@@ -15,7 +16,7 @@ use wirelane_os::cgroup::{self, Version};
 use wirelane::error::{Error, Result};
 use wirelane_lab::leftovers;
 
-/// The limit holds in each such span. Shorter than a TCP connection's patience, longer than a
+/// The period of the limit. It is shorter than the retransmission timeout of TCP and longer than a
 /// scheduler's slice.
 pub(super) const PERIOD: Duration = Duration::from_millis(20);
 
@@ -25,7 +26,7 @@ pub(super) struct Quota {
     directory: PathBuf,
     /// The file to write a thread's number to.
     members: &'static str,
-    /// Where the controller was switched on, which it was not before.
+    /// The file that enabled the controller; `None` if the controller was enabled before.
     enabled: Option<PathBuf>,
 }
 
@@ -39,7 +40,7 @@ impl Quota {
         leftovers::clear(&parent);
         let directory = leftovers::path_in(&parent);
         match fs::create_dir(&directory) {
-            // Of a process of the same number that was killed.
+            // Left by a killed process with the same number.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             made => made.map_err(|error| failed(&directory, "mkdir", error))?,
         }
@@ -67,15 +68,15 @@ impl Quota {
         Ok(quota)
     }
 
-    /// Puts the calling thread under the limit, and all threads that it starts from now on.
+    /// Limits the calling thread, and all threads that it starts later.
     pub(super) fn join(&self) -> Result<()> {
         self.write(self.members, &gettid().as_raw_nonzero().to_string())
     }
 
-    /// Puts a thread of the kernel under the limit.
+    /// Limits a kernel thread.
     ///
     /// # Errors
-    /// The system refuses, as version 2 does outside the root.
+    /// The system refuses, as version 2 does outside of the root cgroup.
     pub(super) fn add(&self, thread: u32) -> Result<()> {
         self.write(self.members, &thread.to_string())
     }
@@ -90,13 +91,13 @@ impl Drop for Quota {
     fn drop(&mut self) {
         leftovers::remove(&self.directory);
         if let Some(control) = &self.enabled {
-            // Others may have divided the cgroup meanwhile; then it stays.
+            // Other programs may have divided the cgroup since; then the controller stays enabled.
             let _ = fs::write(control, "-cpu");
         }
     }
 }
 
-/// Where the cgroup of this process is that divides CPU time.
+/// The cgroup of this process in the hierarchy that divides CPU time.
 pub(super) fn own_cgroup() -> Result<(PathBuf, Version)> {
     cgroup::own("cpu").ok_or_else(|| {
         Error::failed("CPU quota", "no cgroup hierarchy with a cpu controller is mounted")
@@ -143,7 +144,7 @@ mod tests {
             };
             scope.spawn(spin).join().unwrap()
         });
-        // 40 ms, and what the scheduler hands out in advance.
+        // 40 ms, and the slices that the scheduler hands out in advance.
         assert!(used < Duration::from_millis(120), "{used:?}");
         drop(quota);
         assert!(!directory.exists());

@@ -1,4 +1,4 @@
-//! From samples to rows.
+//! Makes rows of samples.
 
 use super::case::{GsoCase, Offloading, Protocol, SHARES, SUITE, Way};
 use super::sample::{GsoSample, GsoSeries};
@@ -23,7 +23,7 @@ pub(super) fn rows(series: &[GsoSeries], port: &'static str, report: &mut Report
     }
 }
 
-/// The rows of iperf3: its rate, and the speed-up that follows.
+/// The rows of iperf3: its rate and its speed-up.
 fn iperf_rows(one: &GsoSeries, port: &'static str, none: Option<&GsoSeries>) -> Vec<Row> {
     let faster = over(&one.theirs, none.map(|none| none.theirs.as_slice()), faster);
     let rates = one.theirs.iter().map(rate).collect();
@@ -68,12 +68,12 @@ fn over(
     pairs.filter_map(|(own, other)| of(own, other)).collect()
 }
 
-/// How many times as fast. Nothing in a round is no measure of something.
+/// The ratio of the rates. `None` if the other sample has no bytes.
 fn faster(own: &GsoSample, other: &GsoSample) -> Option<f64> {
     (other.bytes > 0).then(|| rate(own) / rate(other))
 }
 
-/// How many times as much for the same CPU time.
+/// The ratio of the bytes per CPU time.
 fn cheaper(own: &GsoSample, other: &GsoSample) -> Option<f64> {
     let total: Part = |account| account.total();
     Some(cost(other, total)? / cost(own, total)?)
@@ -123,8 +123,8 @@ fn case_rows(
     rows
 }
 
-/// The line of the 2014 FreeBSD GSO paper that a case stands for: a share of a CPU for a frequency.
-/// It does not say how many flows it had; its program sends one.
+/// The line of the 2014 FreeBSD GSO paper that a case represents: a share of a CPU for a frequency.
+/// The paper does not give the number of flows; its program sends one.
 fn line(case: &GsoCase) -> Option<Segmentation> {
     if case.flows != 1 {
         return None;
@@ -133,7 +133,7 @@ fn line(case: &GsoCase) -> Option<Segmentation> {
     published::segmentation(case.name())?.get(line).copied()
 }
 
-/// Its figure for the way of cutting.
+/// The published figure for the offload.
 fn published(case: &GsoCase) -> Option<Published> {
     let line = line(case)?;
     match case.offloading {
@@ -211,9 +211,9 @@ mod tests {
         // With --quick, too: no line of its tables stays empty.
         let quick = Tables::of(&Effort { quick: true, ..Effort::default() });
         assert_eq!(figures(&quick), figures(&full));
-        // It has none of several flows, nor of two TAP devices.
+        // The paper has no figures for several flows or for two TAP devices.
         assert_eq!(figures(&Tables { flows: 4, ..full.clone() }), 0);
-        // The first lines once more: TCP in four ways, UDP in three.
+        // The first lines are repeated: TCP with four offloads, UDP with three.
         let several = Tables { several: Some(4), ..full.clone() };
         assert_eq!(cases(&several).len(), cases(&full).len() + 2 * (4 + 3));
         assert_eq!(figures(&several), figures(&full));

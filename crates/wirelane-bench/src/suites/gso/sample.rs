@@ -1,4 +1,4 @@
-//! What was measured of a case.
+//! The samples of a case.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use super::case::GsoCase;
 /// The result of one trial.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct GsoSample {
-    /// Payload received while it was counted, in bytes.
+    /// Payload received in the measured time, in bytes.
     pub(super) bytes: u64,
     pub(super) elapsed: Duration,
     /// CPU time of the trial; `None` if the kernel does not report it.
@@ -23,9 +23,9 @@ pub(super) struct GsoSample {
 pub(super) struct GsoSeries {
     pub(super) case: GsoCase,
     pub(super) samples: Vec<GsoSample>,
-    /// Of iperf3.
+    /// The samples of iperf3.
     pub(super) theirs: Vec<GsoSample>,
-    /// Why it is measured no more.
+    /// The error that ended the measurement of this case.
     pub(super) refused: Option<Error>,
 }
 

@@ -1,4 +1,4 @@
-//! What a segment costs, alone: one core, no queue and no port, all memory warm.
+//! The cost of a segment, without stack, queue and port: one core, warm memory.
 
 use std::hint::black_box;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -10,21 +10,21 @@ use wirelane::checksum;
 use wirelane::frame::{Gso, Offload, Sink};
 use wirelane::segment::{SegmentClass, Segmenter, Verdict};
 
-/// Payload of the frame that is cut: 44 segments of 1460 bytes.
+/// Payload of the frame that is segmented: 44 segments of 1460 bytes.
 pub const PAYLOAD: usize = 44 * MSS;
 /// Payload per segment of TCP over IPv4 on Ethernet.
 pub const MSS: usize = 1460;
 
-/// How segments are handed out.
+/// The form of the segments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// Each copied to a buffer of its own.
+    /// Each segment is copied to a separate buffer.
     Copy,
-    /// As a header block, the payload staying where it is.
+    /// A header block for each segment; the payload stays in the frame.
     Slices,
 }
 
-/// A frame of `payload` bytes to be cut into segments of `mss`.
+/// A frame of `payload` bytes, with an offload that segments it to `mss`.
 ///
 /// # Errors
 /// [`WireError::Malformed`] when the payload is longer than IP allows.
@@ -50,7 +50,7 @@ pub fn super_frame(
     let tcp = Tcp { sequence: 1, acknowledgment: 1, flags, ..Tcp::between(source, destination) };
     let packet = match (v6, is_tcp) {
         (false, true) => v4.tcp(tcp, &payload),
-        // Its fragments need a number.
+        // Fragments need an identification.
         (false, false) => v4.identification(1).udp(source, destination, &payload),
         (true, true) => link.ipv6(Ipv6Addr::LOCALHOST, Ipv6Addr::LOCALHOST).tcp(tcp, &payload),
         (true, false) => {
@@ -63,10 +63,10 @@ pub fn super_frame(
     Ok((frame, Offload { gso, size: mss, ..Offload::default() }))
 }
 
-/// Cuts `frame` `rounds` times, into 64 segments at most: nanoseconds per segment, all checksums
-/// complete. `None` if it is refused.
+/// Segments `frame` `rounds` times, into at most 64 segments each. Returns nanoseconds per segment,
+/// with all checksums complete. `None` if the segmenter refuses the frame.
 ///
-/// Segments go to buffers of 2 KiB, one after the other, as in a TX ring.
+/// Segments are written to buffers of 2 KiB, one after the other, as in a TX ring.
 pub fn segment(frame: &[u8], offload: &Offload, form: Form, rounds: usize) -> Option<f64> {
     const BUFFER: usize = 2048;
     let mut segmenter = Segmenter::new(Sink::ethernet());
@@ -82,7 +82,7 @@ pub fn segment(frame: &[u8], offload: &Offload, form: Form, rounds: usize) -> Op
                 black_box(&mut out);
             }
             Form::Slices => {
-                // What a sink that takes vectors is told: where the payload is.
+                // The position of the payload, for a sink with scatter-gather.
                 let mut payloads = payloads.iter_mut();
                 let taken = cursor.slices(frame, &mut out, |_, segment| {
                     if let Some(payload) = payloads.next() {

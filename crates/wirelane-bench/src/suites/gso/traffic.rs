@@ -20,20 +20,20 @@ use wirelane_lab::Site;
 const CHUNK: usize = 128 << 10;
 /// Payload of a datagram: the 2014 FreeBSD GSO paper's "9K".
 pub(super) const DATAGRAM: usize = 9000;
-/// Datagrams on their way at most, of all flows. UDP has no flow control, and a sender that outruns
-/// the path would measure how fast packets are thrown away. In seven fragments each, 32 are less
-/// than any queue on the way holds: that of the veth pair has room for 256 packets.
+/// The most datagrams in flight, of all flows. UDP has no flow control: a sender that is faster
+/// than the path would measure the rate of drops. 32 datagrams of seven fragments each fit into
+/// every queue of the path: the queue of the veth pair has room for 256 packets.
 const WINDOW: u64 = 32;
 /// How long a call waits before it checks whether to stop.
 const SLICE: Duration = Duration::from_millis(50);
-/// A datagram that has not come by then is lost.
+/// A datagram that has not arrived after this time is lost.
 const LOST: Duration = Duration::from_millis(100);
-/// A connection stands by then, or never.
+/// The time limit of a connection's set-up.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Room for datagrams that the receiver has not asked for.
+/// Room for datagrams that the receiver has not read yet.
 const RECEIVE_BUFFER: usize = 8 << 20;
 
-/// A transfer that is going on. Dropping it ends it.
+/// A running transfer. Dropping it ends it.
 pub(super) struct Transfer {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<Result<()>>>,
@@ -57,17 +57,17 @@ struct Window {
 }
 
 impl Window {
-    /// A datagram that was given up may come nevertheless.
+    /// A datagram that was given up may still arrive.
     fn on_their_way(&self) -> u64 {
         self.sent.saturating_sub(self.lost + self.received)
     }
 }
 
-/// Where a transfer begins and where it ends.
+/// Both ends of a transfer.
 pub(super) struct Ends<'a> {
     pub(super) from: &'a Site,
     pub(super) to: &'a Site,
-    /// Where the receiver listens, port 0.
+    /// The address of the receiver, with port 0.
     pub(super) address: SocketAddr,
 }
 
@@ -75,11 +75,11 @@ impl Transfer {
     /// Starts two threads per flow, as children of the calling one.
     ///
     /// # Errors
-    /// The address cannot be used, or nothing answers there.
+    /// The address cannot be used, or no receiver answers.
     pub(super) fn start(protocol: Protocol, ends: &Ends<'_>, flows: u16) -> Result<Self> {
         let mut transfer = Self { shared: Arc::default(), threads: Vec::new() };
         for _ in 0..flows {
-            // Those that run already end with the transfer, if one more cannot be had.
+            // If one of the threads cannot be started, dropping the transfer ends the others.
             transfer.threads.extend(match protocol {
                 Protocol::Tcp => tcp(&transfer.shared, ends),
                 Protocol::Udp => udp(&transfer.shared, ends),
@@ -88,25 +88,25 @@ impl Transfer {
         Ok(transfer)
     }
 
-    /// Bytes received until now.
+    /// Bytes received so far.
     pub(super) fn received(&self) -> u64 {
         self.shared.received.load(Ordering::Relaxed)
     }
 
-    /// Datagrams lost until now; 0 for TCP, which sends again.
+    /// Datagrams lost so far; 0 for TCP, which retransmits.
     pub(super) fn lost(&self) -> u64 {
         self.shared.window.lock().unwrap_or_else(PoisonError::into_inner).lost
     }
 
-    /// Whether a thread has ended, which only an error makes it.
+    /// Whether a thread has ended, which happens only after an error.
     pub(super) fn has_ended(&self) -> bool {
         self.threads.iter().any(JoinHandle::is_finished)
     }
 
-    /// Ends it.
+    /// Ends the transfer.
     ///
     /// # Errors
-    /// What ended one of the threads before.
+    /// The error of a thread that has ended before.
     pub(super) fn finish(mut self) -> Result<()> {
         self.end()
     }
@@ -145,7 +145,7 @@ fn tcp(shared: &Arc<Shared>, ends: &Ends<'_>) -> Result<Vec<JoinHandle<Result<()
     let failed = |call| move |error| Error::io("TCP transfer", call, error);
     let listener = ends.to.inside(|| TcpListener::bind(ends.address))?.map_err(failed("bind"))?;
     let address = listener.local_addr().map_err(failed("getsockname"))?;
-    // The connection stands before it is accepted.
+    // The connection is established before it is accepted.
     let connect = || TcpStream::connect_timeout(&address, PATIENCE);
     let mut sender = ends.from.inside(connect)?.map_err(failed("connect"))?;
     let (mut receiver, _) = listener.accept().map_err(failed("accept"))?;
@@ -172,7 +172,7 @@ fn tcp(shared: &Arc<Shared>, ends: &Ends<'_>) -> Result<Vec<JoinHandle<Result<()
             match sender.write(&content) {
                 Ok(_) => {}
                 Err(error) if is_pause(&error) => {}
-                // The receiver goes first, when both are to end.
+                // At the end, the receiver may close before the sender.
                 Err(_) if at_sender.is_over() => break,
                 Err(error) => return Err(Error::io("TCP transfer", "write", error)),
             }
@@ -201,7 +201,7 @@ fn udp(shared: &Arc<Shared>, ends: &Ends<'_>) -> Result<Vec<JoinHandle<Result<()
                     at_receiver.received.fetch_add(length as u64, Ordering::Relaxed);
                     let mut window = at_receiver.window();
                     window.received += 1;
-                    // Half a window at a time, so that the senders are not woken for each.
+                    // At half a window, so that not every datagram wakes the senders.
                     if window.on_their_way() <= WINDOW / 2 {
                         at_receiver.room.notify_all();
                     }
@@ -218,9 +218,9 @@ fn udp(shared: &Arc<Shared>, ends: &Ends<'_>) -> Result<Vec<JoinHandle<Result<()
             wait_for_room(&at_sender);
             match sender.send(&content) {
                 Ok(_) => at_sender.window().sent += 1,
-                // What is on its way fills the socket's buffer, or the device's queue.
+                // Datagrams in flight fill the socket's buffer or the device's queue.
                 Err(error) if is_pause(&error) || is_full(&error) => std::thread::yield_now(),
-                // The receiver may have ended first, and its kernel says so.
+                // The receiver may have closed first: the far kernel reports the closed port.
                 Err(_) if at_sender.is_over() => break,
                 Err(error) => return Err(Error::io("UDP transfer", "send", error)),
             }
@@ -230,8 +230,8 @@ fn udp(shared: &Arc<Shared>, ends: &Ends<'_>) -> Result<Vec<JoinHandle<Result<()
     Ok(vec![threads::spawn(RECEIVER, receive)?, threads::spawn(SENDER, send)?])
 }
 
-/// Sleeps until fewer than [`WINDOW`] datagrams are on their way; what has not come for long is
-/// lost.
+/// Sleeps until fewer than [`WINDOW`] datagrams are in flight. After a time without progress, the
+/// datagrams in flight count as lost.
 fn wait_for_room(shared: &Shared) {
     let window = shared.window();
     if window.on_their_way() < WINDOW {
@@ -245,7 +245,7 @@ fn wait_for_room(shared: &Shared) {
     }
 }
 
-/// Bytes of no pattern that a memory or a device would shorten.
+/// Bytes without a pattern that memory or a device could compress.
 fn content(length: usize) -> Vec<u8> {
     (0..length as u64).map(|i| i.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes()[0]).collect()
 }
@@ -285,7 +285,7 @@ mod tests {
             to: &lab.far,
             address: SocketAddr::new(lab.far.address.into(), 0),
         };
-        // A connection that stands has the state 1; a receiver of datagrams only is there.
+        // An established TCP connection has state 1, a UDP socket state 7.
         for (protocol, table, state) in
             [(Protocol::Tcp, "tcp", " 01 "), (Protocol::Udp, "udp", " 07 ")]
         {

@@ -1,7 +1,8 @@
-//! What batches cost by the C interface: its examples beside the same examples in Rust.
+//! The cost of batches through the C interface: the C examples compared with the same examples in
+//! Rust.
 //!
-//! Both receive the same packets of the simulated interface until it ends. What they cost is the
-//! CPU time of the process.
+//! Both receive the same packets of the simulated interface until it ends. The figure is the CPU
+//! time of the process.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,14 +19,14 @@ use crate::suites::bed;
 
 const CASE: &str = "batch";
 const HEADER: &str = include_str!("../../../../wirelane-capi/include/wirelane.h");
-/// The library as cargo builds it, beside the command.
+/// The library that cargo builds, in the directory of the command.
 const LIBRARY: &str = "libwirelane_capi.so";
 const SIZE: u64 = 64;
 const FLOWS: u64 = 64;
 /// How long a program may take.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// An example that is there in both languages.
+/// An example that exists in both languages.
 #[derive(Clone, Copy)]
 struct Example {
     name: &'static str,
@@ -35,13 +36,13 @@ struct Example {
 }
 
 const EXAMPLES: [Example; 2] = [
-    // It looks at every packet,
+    // Reads every packet.
     Example {
         name: "count",
         source: include_str!("../../../../wirelane-capi/examples/count.c"),
         packets: 15_000_000,
     },
-    // and this one at none.
+    // Reads no packet.
     Example {
         name: "rxdrop",
         source: include_str!("../../../../wirelane-capi/examples/rxdrop.c"),

@@ -1,4 +1,4 @@
-//! Programs in C that are compiled when they are measured.
+//! Compiles C programs for a measurement.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -9,11 +9,11 @@ use wirelane::error::{Error, Result};
 
 use crate::peers;
 
-/// Compiles `source` to `program`, with its text beside it; `flags` come last. `case` is what it is
-/// for.
+/// Compiles `source`, stored next to `program`, to `program`. `flags` are the last arguments.
+/// `case` is the object of errors.
 ///
 /// # Errors
-/// There is no compiler, or something that the program needs is missing.
+/// The C compiler is missing, or a header or library of the program.
 pub(super) fn compile(
     case: &'static str,
     source: &str,

@@ -1,8 +1,8 @@
-//! The suite `libpcap`: programs that speak libpcap, over Wirelane's library and over the system's.
+//! The suite `libpcap`: libpcap programs over Wirelane's library and over the system's.
 //!
 //! * `tcpdump`: CPU time of a packet, over either library.
-//! * `handles`: two handles on two queues beside one, in a program of 67 lines.
-//! * `batch`: the examples of the C interface beside the same in Rust.
+//! * `handles`: two handles on two queues compared with one, in a short C program.
+//! * `batch`: the examples of the C interface compared with the same in Rust.
 
 mod batch;
 mod compiler;
@@ -85,7 +85,7 @@ impl Suite for LibpcapSuite {
 }
 
 impl LibpcapSuite {
-    /// Whether what was asked for can be measured on a port of the user's.
+    /// Whether the requested cases can be measured on the user's port.
     fn check(&self, wired: &Wired) -> Result<()> {
         if let Some(case) = self.cases.iter().find(|case| **case != LibpcapCase::Tcpdump) {
             let case = case.to_possible_value().map(|value| format!("case '{}'", value.get_name()));

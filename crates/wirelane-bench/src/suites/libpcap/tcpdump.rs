@@ -1,8 +1,7 @@
 //! CPU time of a packet in tcpdump, over Wirelane's libpcap and over the system's.
 //!
-//! It is the same program, on the same interface, with a buffer of the same size; what differs is
-//! the library. It writes to /dev/null, which is the least it can do, to a file in memory, and
-//! prints.
+//! The program, the interface and the buffer size are the same; only the library differs. tcpdump
+//! writes to /dev/null, which costs least, writes to a file in memory, and prints.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -64,12 +63,12 @@ fn command(
         words.splice(0..0, [own.into(), "exec".into(), "--".into()]);
     }
     if target == "text" {
-        // The text goes to /dev/null, as the file does.
+        // The text is written to /dev/null, like the file.
         words.truncate(words.iter().position(|word| word == "-w").unwrap_or(words.len()));
         let shell = ["sh", "-c", "exec \"$0\" \"$@\" > /dev/null"].map(OsString::from);
         words.splice(0..0, shell);
     }
-    // Nothing but the library differs.
+    // Removes variables that select a library: only `exec` selects one.
     let mut command = Command::new(words.remove(0));
     command.args(words).env_remove("LD_PRELOAD").env_remove("WIRELANE_PCAP");
     Ok(command)

@@ -1,19 +1,19 @@
-//! The suite `noloss`: the highest rate that a receiver takes without losing a packet, and how old
-//! packets are when it has them (RFC 2544, sections 26.1 and 26.2).
+//! The suite `noloss`: the highest rate that a receiver takes without losing a packet, and the age
+//! of packets on receipt (RFC 2544, sections 26.1 and 26.2).
 //!
 //! ```text
 //!   the kernel writes the time into a frame ─▶ wl-a ═══ wl-b ─▶ ring ─▶ receiver: now - then
 //!   a simulated interface has a packet due  ─────────────────────────▶ receiver: now - due
 //! ```
 //!
-//! Other programs receive from the same cable, on the same CPU, and are searched in the same way;
-//! whether they lost anything is told by what they say they received and dropped when they end.
+//! Other programs receive from the same cable, on the same CPU, and are searched in the same way.
+//! Their losses follow from the counts that they report when they end.
 //!
-//! A rate passes if nothing is lost in three trials, one after the other. The search halves the
-//! range between what has passed and what has not, from all that the sender can send downwards; a
-//! receiver that loses nothing of that is marked: the figure is the sender's then. Latencies are
-//! measured afterwards, at the rate that was found and at half of it, so that looking at the clock
-//! costs the search nothing. Every round searches for every receiver.
+//! A rate passes if no packet is lost in three trials, one after the other. The search halves the
+//! range between rates that passed and rates that failed, starting at the highest rate of the
+//! sender. A receiver that loses no packet at that rate is marked: the sender was the limit.
+//! Latencies are measured after the search, at the rate found and at half of it, so that reading
+//! the clock does not slow the search down. Every round searches for every receiver.
 
 mod others;
 mod path;
@@ -40,7 +40,7 @@ use crate::suite::Suite;
 use crate::suites::bed::{self, Bisection};
 use crate::wire::{Wire, Wired};
 
-/// Most trials until one has packets whose latency can be measured.
+/// The most trials until one has packets whose latency can be measured.
 const PATIENCE: usize = 10;
 /// The longest time of a search; the figure is then the best rate so far. The search of another
 /// program usually takes half a minute, because every step starts and ends the program.
@@ -94,16 +94,16 @@ pub struct Sought {
     pub sizes: Vec<usize>,
     /// Relative precision of the rate.
     pub resolution: f64,
-    /// The number of sizes, the first ones, with which other programs are searched, too. Every step
-    /// of a search starts them.
+    /// How many of the sizes, from the first, are also used for other programs. Every step of a
+    /// search starts the program.
     pub sizes_of_others: usize,
 }
 
 impl Sought {
-    /// As `effort` asks for.
+    /// The search of an effort.
     pub fn of(effort: &Effort) -> Self {
-        // Programs that receive packet by packet are slow at any size: in the time of a report one
-        // is enough. All rates of it are as coarse, so that ratios are fair.
+        // Programs that receive packet by packet are slow at any size: in a report one size is
+        // enough. All rates of a report have the same precision, so that ratios are fair.
         Self {
             sizes: if effort.quick { vec![64] } else { vec![64, 1500] },
             resolution: effort.choose([0.02, 0.05, 0.05]),
@@ -112,7 +112,7 @@ impl Sought {
     }
 }
 
-/// What is searched for: where, in which mode, and the port to open.
+/// The receivers of a search: the name and the port to open.
 const RECEIVERS: [(&str, Option<&str>); 4] = [
     ("sim", None),
     ("xdp-native", Some("xdp:wl-b?mode=native")),
@@ -123,8 +123,8 @@ const RECEIVERS: [(&str, Option<&str>); 4] = [
 /// Searches the highest rate of every receiver.
 ///
 /// # Errors
-/// The port of the user's, `wired`, cannot be measured. Otherwise what cannot be measured is
-/// skipped with its reason.
+/// The user's port `wired` cannot be measured. Otherwise a case that cannot be measured is skipped
+/// with its reason.
 pub fn noloss(sought: &Sought, wired: Option<&Wired>, job: &mut Job<'_>) -> Result<()> {
     let bed = &Bed::new(sought, wired, job)?;
     let receivers = bed.receivers(sought, job)?;
@@ -142,19 +142,19 @@ pub fn noloss(sought: &Sought, wired: Option<&Wired>, job: &mut Job<'_>) -> Resu
     job.take(cases)
 }
 
-/// What receives.
+/// A receiver.
 struct Receiver {
     label: &'static str,
-    /// A port of ours; with none, a simulated interface.
+    /// A port of Wirelane; a simulated interface if there is neither a port nor another program.
     port: Option<Spec>,
-    /// Another program in place of that port.
+    /// Another program instead of a port.
     other: Option<Other>,
 }
 
-/// Where packets pass.
+/// The interfaces, and the CPUs of sender and receivers.
 struct Bed<'a> {
     lab: Option<Lab>,
-    /// A port of the user's instead.
+    /// The user's port, instead of the lab.
     wired: Option<&'a Wired>,
     sender: Option<u32>,
     /// The CPU of the first queue, and of another program.
@@ -182,7 +182,7 @@ impl<'a> Bed<'a> {
         Ok(Self { lab, wired, sender, receiver, placement })
     }
 
-    /// Who sends, and where it is received; `None` without an interface.
+    /// The sending and the receiving end; `None` without an interface.
     fn ends(&self) -> Result<Option<(&Site, &Site)>> {
         match (self.wired, &self.lab) {
             (Some(wired), _) => Ok(Some((wired.sender("noloss")?, &wired.far))),
@@ -190,10 +190,10 @@ impl<'a> Bed<'a> {
         }
     }
 
-    /// All receivers that can be there.
+    /// All receivers that are available.
     fn receivers(&self, sought: &Sought, job: &mut Job<'_>) -> Result<Vec<Receiver>> {
         let mut all = Vec::new();
-        // Without a lab they have been left out before.
+        // Without a lab, these receivers were skipped before.
         let has_ends = self.ends()?.is_some();
         for (label, port) in RECEIVERS.into_iter().filter(|_| self.wired.is_none()) {
             if port.is_none() || has_ends {
@@ -243,8 +243,8 @@ impl<'a> Bed<'a> {
             _ => Box::new(Simulated::new(size, &self.placement)),
         };
         let bound = path.bound(window)?;
-        // The path makes all trials that a rate has to pass; they count as one here. If the trial
-        // at the sender's highest rate lost packets, it is the first step.
+        // The path makes all trials that a rate must pass; they count as one here. If the trial at
+        // the sender's highest rate lost packets, it is the first step.
         let (most, first, width) = (bound.rate, bound.failed, resolution);
         let patience = LONGEST_SEARCH;
         let search = Bisection { most, first, width, duration: window, patience };
@@ -252,7 +252,7 @@ impl<'a> Bed<'a> {
         if found.rate > 0.0 {
             for (position, load) in (0..).zip(LOADS) {
                 let rate = found.rate * load as f64 / 100.0;
-                // Where nothing came in time, there is no latency to tell.
+                // If no packet arrives in time, there is no latency to report.
                 for _ in 0..PATIENCE {
                     if path.look(rate, window, position)? || job.is_stopped() {
                         break;
@@ -264,7 +264,7 @@ impl<'a> Bed<'a> {
         Ok(self.sample(size, nature, &found, &ages))
     }
 
-    /// The rate, and of each of [`LOADS`] the ages, where there are any.
+    /// The rate, and the ages of each of [`LOADS`] if there are any.
     fn sample(
         &self,
         size: usize,
@@ -316,7 +316,7 @@ mod tests {
         assert_eq!(of("packets_per_s").count(), RECEIVERS.len() - skipped);
         // On a machine that has no time nothing may pass.
         let passed = of("packets_per_s").filter(|row| row.samples[0] > 0.0).count();
-        // Nor may anything come at a low rate and in a short time.
+        // At a low rate and in a short time, no packet may arrive.
         let latencies = of("latency_p99_ns").count();
         assert!((passed.min(1)..=LOADS.len() * passed).contains(&latencies), "{:?}", report.rows);
         for row in of("latency_p50_ns") {

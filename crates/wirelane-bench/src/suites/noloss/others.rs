@@ -1,5 +1,4 @@
-//! Other programs as receivers: every step of a search starts one, and ends it to hear what it
-//! received.
+//! Other programs as receivers: every step of a search starts one, and ends it to read its counts.
 
 use std::path::Path as FilePath;
 use std::process::Command;
@@ -23,19 +22,19 @@ use wirelane_send::ndr::Shot;
 
 /// How long a program may take to get ready, and to end.
 const LIMIT: Duration = Duration::from_secs(20);
-/// From the moment that a program says it is ready until it is.
+/// The time from a program's ready message until it receives.
 const SETTLE: Duration = Duration::from_millis(200);
-/// Between two trials: a program that keeps up has taken what came. Only at the end is its ring
-/// waited for.
+/// The pause between two trials: a program that keeps up has received all packets by its end. Only
+/// the last trial waits for the ring to drain.
 const PAUSE: Duration = Duration::from_millis(100);
-/// Longer than its ring keeps a packet.
+/// A time longer than its ring keeps a packet.
 const DRAIN_XDP: Duration = Duration::from_millis(100);
 
 /// A program that receives.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Other {
     pub(super) name: &'static str,
-    /// The kind of our port that receives as it does, and the mode of that.
+    /// The backend of Wirelane that receives in the same way, and its mode.
     backend: &'static str,
     mode: &'static str,
 }
@@ -49,7 +48,7 @@ pub(super) const OTHERS: [Other; 4] = [
 ];
 
 impl Other {
-    /// Why it takes no part; beside a port of the user's of this kind, if there is one.
+    /// Why it is left out, possibly because of the backend of the user's port.
     pub(super) fn reason_to_leave_out(
         &self,
         has_time: bool,
@@ -66,21 +65,21 @@ impl Other {
     /// Receives packets of `size` bytes from `interface` and drops them, on this CPU.
     fn command(&self, interface: &str, size: usize, cpu: u32) -> Result<Command> {
         match self.program() {
-            // These programs do not need the path of the command.
+            // The path of Wirelane's command is not needed.
             Some(program) => program.command(FilePath::new(""), interface, None),
             None => testpmd::command(Task::Rxdrop, interface, size, cpu)
                 .ok_or_else(|| Error::failed(self.name, "is missing")),
         }
     }
 
-    /// Whether it receives at `far`, as far as can be seen.
+    /// Whether it receives at `far`, as far as it can be observed.
     fn is_ready(&self, running: &Running, far: &Site) -> bool {
         let said = |mark| running.stdout().contains(mark) || running.stderr().contains(mark);
         let program = self.program();
         program.map_or_else(|| testpmd::is_receiving(running.id(), far), |own| said(own.ready))
     }
 
-    /// How long it keeps packets to itself.
+    /// How long its ring may keep packets.
     fn drain(&self) -> Duration {
         self.program().map_or(DRAIN_XDP, |program| program.drain)
     }
@@ -90,7 +89,7 @@ impl Other {
         PROGRAMS.iter().find(|program| program.name == self.name)
     }
 
-    /// What it reports as received and dropped.
+    /// The numbers of received and dropped packets that it reports.
     fn counts(&self, output: &Output) -> Option<Counts> {
         let Some(program) = self.program() else {
             let count = |name| testpmd::accumulated(&output.stdout, name);
@@ -107,7 +106,7 @@ pub(super) struct Program<'a> {
     pub(super) size: usize,
     pub(super) load: Load<'a>,
     pub(super) far: &'a Site,
-    /// It receives there, as our port does.
+    /// The CPU that receives, the same as for Wirelane's port.
     pub(super) cpu: u32,
     pub(super) stop: &'a AtomicBool,
 }
@@ -144,7 +143,7 @@ impl Path for Program<'_> {
         Ok(self.run(None, window, 1)?.bound(window))
     }
 
-    /// What was lost is known at the end of the program only: all trials are made.
+    /// Losses are known only at the end of the program, so all trials are made.
     fn trials(&mut self, rate: f64, window: Duration, _: &AtomicBool) -> Result<Shot> {
         Ok(self.run(Some(rate), window, TRIALS)?.shot(window))
     }

@@ -1,4 +1,4 @@
-//! The ways of packets: a sender, and a receiver of ours.
+//! The paths of packets: a sender, and a receiver of Wirelane.
 
 use std::sync::atomic::AtomicBool;
 use std::thread;
@@ -16,11 +16,11 @@ use wirelane_lab::Site;
 use wirelane_send::kernel::{LiveSender, Pace, Sent};
 use wirelane_send::ndr::Shot;
 
-/// Trials that a rate has to pass.
+/// Trials that a rate must pass.
 pub(super) const TRIALS: usize = 3;
 /// Flows of the frames that are sent.
 const FLOWS: u64 = 64;
-/// Shares of the rate that was found at which latencies are measured, in percent.
+/// Shares of the rate found at which latencies are measured, in percent.
 pub(super) const LOADS: [u64; 2] = [100, 50];
 
 /// Backend, mode, and number of queues.
@@ -35,30 +35,31 @@ pub(super) struct Trial {
 }
 
 impl Trial {
-    /// What was sent, in packets per second.
+    /// The rate of the sender, in packets per second.
     pub(super) fn rate(&self) -> f64 {
         self.sent as f64 / self.elapsed.as_secs_f64().max(f64::MIN_POSITIVE)
     }
 
-    /// As a trial of all that can be sent.
+    /// The result as the bound of the sender.
     pub(super) fn bound(&self, duration: Duration) -> Bound {
         let shot = self.shot(duration);
         Bound { rate: self.rate(), failed: (shot.loss_ratio() > 0.0).then_some(shot) }
     }
 
-    /// For the search. What was received beside is no part of it.
+    /// The result for the search. Received packets in excess of the sent ones are ignored.
     pub(super) fn shot(&self, duration: Duration) -> Shot {
         let lost = self.sent.saturating_sub(self.received);
         Shot { duration, sent: self.sent, lost, rate: self.rate() }
     }
 }
 
-/// All that a sender can send.
+/// The highest rate of a sender.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bound {
     /// Packets per second.
     pub(super) rate: f64,
-    /// A trial at it, if that lost packets: one is enough to know that the rate does not pass.
+    /// A trial at that rate, if it lost packets: one failed trial shows that the rate does not
+    /// pass.
     pub(super) failed: Option<Shot>,
 }
 
@@ -70,17 +71,17 @@ pub(super) trait Path {
     /// The result of [`TRIALS`] at `rate`, one after the other.
     fn trials(&mut self, rate: f64, window: Duration, stop: &AtomicBool) -> Result<Shot>;
 
-    /// Receives at `rate`, and puts ages into this histogram; nothing where there are none. False
-    /// if nothing came.
+    /// Receives at `rate` and adds ages to this histogram, if the path has ages. False if no packet
+    /// arrived.
     fn look(&mut self, _rate: f64, _window: Duration, _ages: u8) -> Result<bool> {
         Ok(true)
     }
 
-    /// What it was, and the ages.
+    /// The backend, mode and queues, and the ages.
     fn finish(self: Box<Self>) -> Result<(Nature, Vec<Histogram<u64>>)>;
 }
 
-/// Trials of a receiver of ours: the first one that loses a packet is the last.
+/// Makes trials of a receiver of Wirelane, until one loses a packet.
 fn try_often(
     stop: &AtomicBool,
     window: Duration,
@@ -105,12 +106,12 @@ pub(super) struct Load<'a> {
 }
 
 impl<'a> Load<'a> {
-    /// Of packets of `size` bytes, from this CPU.
+    /// A sender of packets of `size` bytes, on this CPU.
     pub(super) fn new(near: &'a Site, size: usize, cpu: Option<u32>) -> Result<Self> {
         Ok(Self { near, frames: senders::frames(FLOWS, size)?, cpu })
     }
 
-    /// Sends at `rate`, or with `None` all it can, for this time.
+    /// Sends for this time at `rate`; as fast as possible with `None`.
     pub(super) fn send(&self, rate: Option<f64>, window: Duration) -> Result<Sent> {
         let rate = rate.map(|rate| rate.max(1.0) as u64);
         let count = rate.map(|rate| (rate as f64 * window.as_secs_f64()).ceil() as u64);
@@ -120,7 +121,7 @@ impl<'a> Load<'a> {
                 .and_then(|sender| sender.start(pace))
         };
         let sending = self.near.inside(start)??;
-        // A sender that does not keep up is not waited for.
+        // The limit for a sender that does not keep up.
         let end = Instant::now() + window + window / 2;
         if rate.is_none() {
             thread::sleep(window);
@@ -132,14 +133,14 @@ impl<'a> Load<'a> {
     }
 }
 
-/// A port of ours at the other end.
+/// A port of Wirelane at the other end.
 pub(super) struct Cable<'a> {
     load: Load<'a>,
     receiver: Receiver,
 }
 
 impl<'a> Cable<'a> {
-    /// A port at a site, which may take so much away from the host; everything in a lab.
+    /// Opens the port `spec` at a site. In a lab it may take all packets away from the host.
     pub(super) fn new(
         load: Load<'a>,
         spec: &Spec,
@@ -150,7 +151,8 @@ impl<'a> Cable<'a> {
         Ok(Self { load, receiver })
     }
 
-    /// Sends at `rate`, or with `None` all it can; ages go into a histogram, if there is one.
+    /// Sends at `rate`, or as fast as possible with `None`. Ages are added to a histogram, if there
+    /// is one.
     fn trial(&mut self, rate: Option<f64>, window: Duration, ages: Option<u8>) -> Result<Trial> {
         let before = self.receiver.received();
         self.receiver.record(ages);
@@ -184,7 +186,7 @@ impl Path for Cable<'_> {
     }
 }
 
-/// An interface that makes its own packets: another one for every rate.
+/// The simulated interface. Every rate needs a new one.
 pub(super) struct Simulated<'a> {
     size: usize,
     placement: &'a Placement,
@@ -197,7 +199,7 @@ impl<'a> Simulated<'a> {
         Self { size, placement, nature: None, ages: Vec::new() }
     }
 
-    /// A trial at `rate`; ages go into a histogram, if there is one.
+    /// A trial at `rate`. Ages are added to a histogram, if there is one.
     fn trial(&mut self, rate: f64, window: Duration, ages: Option<u8>) -> Result<Trial> {
         let rate = rate.max(1.0) as u64;
         let text = format!("sim:1?flows={FLOWS}&size={}&rate={rate}", self.size);
@@ -210,12 +212,13 @@ impl<'a> Simulated<'a> {
         let lost = receiver.ring_full();
         self.nature = Some(receiver.nature());
         receiver::add(&mut self.ages, receiver.finish()?);
-        // The interface counts a loss when it is asked for packets. A receiver that does not come
-        // to ask has lost them as well; what may still lie in the ring when the time is over has
-        // not been.
+        // The interface counts a loss when the receiver polls. A receiver that polls too rarely
+        // loses packets as well, so at least 90 % of the due packets count as sent. The rest may
+        // still be in the ring at the end.
         let due = (rate as f64 * elapsed.as_secs_f64() * 0.9) as u64;
         let sent = (received + lost).max(due);
-        // It sends at the rate that it was asked for, whoever looks how late.
+        // The interface generates packets at the requested rate, so the time follows from the
+        // count.
         let elapsed = Duration::from_secs_f64(sent as f64 / rate as f64);
         Ok(Trial { sent, received, elapsed })
     }
@@ -223,7 +226,7 @@ impl<'a> Simulated<'a> {
 
 impl Path for Simulated<'_> {
     fn bound(&mut self, _window: Duration) -> Result<Bound> {
-        // Any rate can be asked for. No processor receives one in five nanoseconds.
+        // The interface has no highest rate. No processor receives a packet in five nanoseconds.
         Ok(Bound { rate: 200e6, failed: None })
     }
 
