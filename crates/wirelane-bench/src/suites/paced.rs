@@ -35,17 +35,16 @@ pub(super) const SIZE: u64 = 64;
 const FLOWS: u64 = 64;
 /// Receive queues of the interface.
 const QUEUES: u16 = 2;
-/// No sample is shorter: otherwise what a program does without packets (waking up to look, the
-/// first pass through its ring), and what else the machine does, would be a large part of the
-/// figure.
+/// The shortest sample. In a shorter one, the cost of an idle program (wake-ups, the first pass
+/// through its ring) and of other programs would be a large part of the figure.
 pub(super) const SHORTEST: Duration = Duration::from_secs(1);
 /// How long a program may take to end.
 pub(super) const LIMIT: Duration = Duration::from_secs(20);
-/// Packets per second that keep nobody busy.
+/// Packets per second that keep no CPU busy.
 const TRICKLE: u64 = 2_000;
-/// From the moment that a program says it is ready until it is.
+/// The time from a program's ready message until it receives.
 pub(super) const SETTLE: Duration = Duration::from_millis(200);
-/// How the names of our threads that receive begin.
+/// The first characters of the names of Wirelane's receiving threads.
 const RECEIVERS: &str = "wl-rx";
 
 /// One run of one program.
@@ -55,12 +54,12 @@ pub(super) struct PacedSample {
     total: Duration,
     /// The part of it from the first packet to the last one.
     loaded: Duration,
-    /// The part of that of threads of ours that receive.
+    /// The part of `loaded` that Wirelane's receiving threads used.
     receiving: Duration,
     captured: u64,
-    /// What came from outside counts as captured or dropped.
+    /// Packets sent. If other hosts send: packets captured and dropped.
     sent: u64,
-    /// How long that took.
+    /// The time of sending them.
     elapsed: Duration,
     /// The mode of the port in the summary of `wirelane capture`.
     pub(super) mode: Option<String>,
@@ -69,14 +68,14 @@ pub(super) struct PacedSample {
 }
 
 impl PacedSample {
-    /// For a search of a rate.
+    /// The result for the search of a rate.
     pub(super) fn shot(&self) -> Shot {
         let (sent, duration) = (self.sent, self.elapsed);
         let rate = sent as f64 / duration.as_secs_f64().max(f64::MIN_POSITIVE);
         Shot { duration, sent, lost: sent.saturating_sub(self.captured), rate }
     }
 
-    /// CPU time of our receiving threads per packet, in nanoseconds.
+    /// CPU time of Wirelane's receiving threads per packet, in nanoseconds.
     pub(super) fn receiving_ns_per_packet(&self) -> f64 {
         self.per_packet(self.receiving)
     }
@@ -86,7 +85,7 @@ impl PacedSample {
     }
 }
 
-/// What is sent.
+/// The frames that are sent.
 pub(super) fn frames() -> Result<Vec<Vec<u8>>> {
     senders::frames(FLOWS, SIZE)
 }
@@ -105,16 +104,16 @@ pub(super) struct PacedBed {
 }
 
 impl PacedBed {
-    /// On a cable of a lab; what is missing is why `case` is skipped.
+    /// On a cable of a lab. If that cannot be set up, `case` is skipped with the reason.
     pub(super) fn or_skip(case: &'static str, job: &mut Job<'_>) -> Option<Self> {
         let made = bed::cable(QUEUES, 0).and_then(|lab| Self::between(Ends::Lab(lab), job));
         job.or_skip(case, made)
     }
 
-    /// At a port of the user's, or else in a lab.
+    /// At the user's port, or else in a lab.
     ///
     /// # Errors
-    /// There are no two CPUs for the port of the user's.
+    /// There are fewer than two CPUs for the user's port.
     pub(super) fn at(
         wired: Option<Wired>,
         case: &'static str,
@@ -133,7 +132,7 @@ impl PacedBed {
         Ok(Self { window, patience, ends, frames, sender, capturer, memory })
     }
 
-    /// For searches, whose samples may be shorter: they are of losses, not of CPU time.
+    /// For searches. Their samples count losses instead of CPU time, and may be shorter.
     pub(super) fn searching(self, window: Duration) -> Self {
         Self { window, ..self }
     }
@@ -143,12 +142,12 @@ impl PacedBed {
         &self.ends
     }
 
-    /// Where to capture.
+    /// The interface to capture from.
     pub(super) fn interface(&self) -> &str {
         self.ends.far().interface()
     }
 
-    /// Whether packets are sent here, and do not come from outside.
+    /// Whether this process sends the packets.
     pub(super) fn sends(&self) -> bool {
         self.ends.near().is_some()
     }
@@ -189,7 +188,8 @@ impl PacedBed {
         Sample { figures, params: Some(params) }
     }
 
-    /// Runs `command`, which ends by itself after a few packets: the CPU time of the process.
+    /// Runs `command`, which ends by itself after a few packets. Returns the CPU time of the
+    /// process.
     ///
     /// # Errors
     /// It fails, or does not end.
@@ -221,7 +221,7 @@ impl PacedBed {
         self.sample(program, command, rate, job)
     }
 
-    /// Runs `command`, which is `program` or what it becomes, as above.
+    /// Runs `command`, a variant of `program`, under `rate` packets per second.
     pub(super) fn sample(
         &self,
         program: &Program,
@@ -232,7 +232,7 @@ impl PacedBed {
         self.memory.remove();
         self.memory.make()?;
         job.note(&command);
-        // Nothing else is started until it has ended: the difference is its own.
+        // No other child runs at the same time, so the difference belongs to this program.
         let before = clock::children_cpu();
         let mut running = Running::start(&mut command, &[self.capturer], Some(self.ends.far()))?;
         running.wait_for(program.ready, self.patience, job.stop)?;
@@ -272,7 +272,7 @@ impl PacedBed {
         Ok(PacedSample { total, loaded, receiving, captured, sent, elapsed, mode, sender })
     }
 
-    /// Starts to send; `None` if others do.
+    /// Starts to send; `None` if other hosts send.
     fn send(&self, pace: Pace) -> Result<Option<Sending>> {
         let Some(near) = self.ends.near() else { return Ok(None) };
         bed::send(near, &self.frames, Pace { cpu: Some(self.sender), ..pace }).map(Some)

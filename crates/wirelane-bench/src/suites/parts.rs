@@ -14,8 +14,8 @@ pub(in crate::suites) const fn sums<const N: usize>(parts: &[[u64; N]; 2]) -> [u
     sums
 }
 
-/// Shares the time of a suite among its parts as they usually take it. What one leaves is there for
-/// those after it.
+/// Divides the time of a suite among its parts, in proportion to their usual times. Later parts get
+/// the time that earlier ones did not use.
 pub(in crate::suites) struct Parts(Estimate);
 
 impl Parts {
@@ -25,7 +25,7 @@ impl Parts {
         Self(Estimate::new(&usual, limit))
     }
 
-    /// The same, with the parts that are wanted.
+    /// The same for the parts that are wanted.
     pub(in crate::suites) fn of<const N: usize>(
         usual: &[u64; N],
         wanted: [bool; N],
@@ -52,7 +52,7 @@ mod tests {
         assert_eq!(sums(&[[1, 2, 3], [10, 0, 5]]), [6, 15]);
         let mut parts = Parts::new(&[10, 0, 30], Some(Duration::from_secs(20)));
         assert_eq!(parts.limit(0), Some(Duration::from_secs(5)));
-        // Nothing is kept for what is not wanted.
+        // Unwanted parts get no time.
         assert!(parts.limit(2).is_some_and(|limit| limit > Duration::from_secs(19)));
         assert_eq!(Parts::new(&[1], None).limit(0), None);
     }

@@ -1,4 +1,4 @@
-//! A receiver under test: a port whose packets are counted, and now and then their age.
+//! A receiver under test: a port that counts packets and, on request, records their ages.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -24,23 +24,23 @@ use crate::suites::sockets::loops::join;
 
 /// An idle thread checks this often whether to end.
 const PATIENCE: Duration = Duration::from_millis(10);
-/// Longer than any ring keeps a packet back (50 ms, see `packet:`).
+/// A time longer than any ring delays a packet (50 ms, see `packet:`).
 const QUIET: Duration = Duration::from_millis(120);
 
-/// How the age of a packet is known.
+/// The source of a packet's creation time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stamp {
-    /// From its last bytes, where the sender wrote the monotonic clock.
+    /// The last bytes of the packet: the sender's monotonic clock.
     InPacket,
-    /// From when the packet was due on the simulated interface.
+    /// The time when the packet was due on the simulated interface.
     OfPort,
 }
 
-/// What the threads do with a packet: a number is a histogram's.
+/// Orders to the threads; any other number is the index of a histogram.
 const COUNT: u8 = u8::MAX;
 const END: u8 = u8::MAX - 1;
 
-/// A port at work, a thread per queue.
+/// An open port with a thread per queue.
 pub(super) struct Receiver {
     port: Port,
     crew: Crew<Result<Vec<Histogram<u64>>>>,
@@ -49,8 +49,8 @@ pub(super) struct Receiver {
 }
 
 impl Receiver {
-    /// Opens `spec`, at a site if there is one, with room for `histograms` of ages. A port of the
-    /// user's takes as much away from the host as it may, one of ours everything.
+    /// Opens `spec`, at a site if there is one, with `histograms` for ages. The user's port takes
+    /// from the host what `Take` permits; other ports take all packets.
     ///
     /// # Errors
     /// The port cannot be opened, or has no queue.
@@ -95,19 +95,19 @@ impl Receiver {
         self.rx.iter().map(|rx| rx.packets.value()).sum()
     }
 
-    /// Packets lost for want of frames so far.
+    /// Packets lost so far because the ring had no free frame.
     pub(super) fn ring_full(&self) -> u64 {
         let known = |value: u64| if value == RxCounters::UNKNOWN { 0 } else { value };
         self.rx.iter().map(|rx| known(rx.ring_full.value())).sum()
     }
 
-    /// From now on ages go into this histogram, or with `None` nowhere.
+    /// Ages are now added to this histogram; with `None` to none.
     pub(super) fn record(&self, histogram: Option<u8>) {
         self.baton.store(histogram.unwrap_or(COUNT), Ordering::Release);
     }
 
-    /// Waits for the rest of `expected` packets; as long as some come, and a ring may keep some
-    /// back.
+    /// Waits for the rest of `expected` packets, as long as packets arrive or the ring may delay
+    /// some.
     pub(super) fn drain(&self, expected: u64) {
         let (mut before, mut since) = (self.received(), Instant::now());
         while before < expected && since.elapsed() < QUIET {
@@ -124,7 +124,7 @@ impl Receiver {
         !self.crew.wait(Duration::ZERO)
     }
 
-    /// Ends the threads; the histograms of all queues together.
+    /// Ends the threads. Returns the histograms, each summed over all queues.
     pub(super) fn finish(mut self) -> Result<Vec<Histogram<u64>>> {
         self.baton.store(END, Ordering::Release);
         let results = join(&mut self.crew)?;
@@ -135,7 +135,7 @@ impl Receiver {
     }
 }
 
-/// Adds each histogram to that at its place.
+/// Adds each histogram to the sum at the same position.
 pub(super) fn add(sums: &mut Vec<Histogram<u64>>, histograms: Vec<Histogram<u64>>) {
     for (position, histogram) in histograms.into_iter().enumerate() {
         match sums.get_mut(position) {
@@ -153,7 +153,7 @@ impl Drop for Receiver {
     }
 }
 
-/// Counts, and records ages while it is told to.
+/// Counts packets, and records their ages on request.
 fn receive_all(
     mut rx: Rx,
     baton: &AtomicU8,
@@ -174,7 +174,7 @@ fn receive_all(
             batch.clear();
             continue;
         }
-        // The port knows when it is worth staying awake.
+        // The port decides how long to poll before it sleeps.
         let deadline = Some(Instant::now() + PATIENCE);
         if pipeline::wait_any(std::slice::from_mut(&mut rx), &[], deadline)?.ended {
             return Ok(ages);
@@ -188,7 +188,7 @@ fn empty() -> Result<Histogram<u64>> {
         .map_err(|error| Error::failed("histogram of latencies", error.to_string()))
 }
 
-/// All packets of a batch are there at the same moment: one look at the clock is enough.
+/// All packets of a batch are received at the same time, so the clock is read once.
 fn record(histogram: &mut Histogram<u64>, batch: &Batch, stamp: Stamp) {
     let now = match stamp {
         Stamp::InPacket => clock::monotonic_ns(),
@@ -200,13 +200,13 @@ fn record(histogram: &mut Histogram<u64>, batch: &Batch, stamp: Stamp) {
             Stamp::OfPort => Some(frame.timestamp()),
         };
         if let Some(sent) = sent {
-            // What is longer than a minute counts as a minute.
+            // Ages above a minute count as a minute.
             histogram.saturating_record(now.saturating_sub(sent));
         }
     }
 }
 
-/// What the sender wrote into the last bytes.
+/// The time that the sender wrote into the last bytes.
 fn stamped(frame: &Frame) -> Option<u64> {
     frame.data().last_chunk::<STAMP_BYTES>().map(|bytes| u64::from_ne_bytes(*bytes))
 }

@@ -1,10 +1,10 @@
-//! What a packet costs on its way through a queueing discipline.
+//! The cost of a packet in a queueing discipline.
 //!
-//! Producers in a closed loop take frames out of pools of their own, give them a length, and send
-//! them in batches; the sink is the transmitting end of a `sim:` port, which counts frames and
-//! gives them back. So nothing is built and no byte of a packet is touched: what differs between
-//! two disciplines is their own cost, and what they have in common is that of the pools. A producer
-//! whose frames are all on the way waits for them, so that no discipline ever drops any.
+//! Producers in a closed loop take frames from separate pools, set their lengths, and send them in
+//! batches. The sink is the transmitting end of a `sim:` port, which counts frames and frees them.
+//! Unless the case builds packets, no byte of a packet is touched: two disciplines differ by their
+//! cost alone, and have the cost of the pools in common. A producer waits when all its frames are
+//! in flight, so no discipline ever drops a packet.
 
 use std::hint::black_box;
 use std::sync::Barrier;
@@ -26,14 +26,14 @@ pub(super) const MAX_PRODUCERS: usize = 8;
 pub(super) const MAX_SIZE: usize = (CHUNK - HEADROOM) as usize;
 const CHUNK: u32 = 2048;
 const HEADROOM: u32 = 64;
-/// Frames of each producer: few enough to stay in the cache, and so few that all of all producers
-/// fit into the queue.
+/// Frames of each producer: few enough to stay in the cache, and for the queue to hold the frames
+/// of all producers.
 const FRAMES: u32 = 256;
 const LIMIT: u32 = FRAMES * MAX_PRODUCERS as u32;
-/// Rounds in which a producer got no frame before it looks whether the queue needs somebody to
-/// run it. Whoever has frames runs it, so this is for a thread that was stopped in between.
+/// Turns without a free frame before a producer runs the queue itself. Usually the producers that
+/// have frames run it: this is for a thread that was preempted while it did.
 const PATIENCE: u32 = 1 << 14;
-/// So long without a packet is a fault.
+/// A longer time without a packet is an error.
 const STANDSTILL: Duration = Duration::from_secs(20);
 
 /// One way to send packets.
@@ -65,7 +65,7 @@ impl QdiscCase {
     }
 }
 
-/// What one run of a [`QdiscCase`] brought.
+/// The result of one run of a [`QdiscCase`].
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct QdiscSample {
     /// Time between two packets at the sink, from all producers.
@@ -74,9 +74,10 @@ pub(super) struct QdiscSample {
     pub(super) cpu_ns_per_packet: f64,
     /// Lock acquisitions and releases, counted by the discipline.
     pub(super) locks_per_packet: f64,
-    /// Compare-and-swap instructions that another thread spoiled, counted by the discipline.
+    /// Compare-and-swap instructions that failed because of another thread, counted by the
+    /// discipline.
     pub(super) cas_retries_per_packet: f64,
-    /// Part of the packets that went past the empty queue.
+    /// Share of the packets that bypassed the empty queue.
     pub(super) bypassed: f64,
     /// Packets that arrived, the warm-up included.
     pub(super) packets: u64,
@@ -107,12 +108,12 @@ impl Bench {
         Ok(Self { pools, cpus })
     }
 
-    /// Runs `case`: a quarter of `window` to warm up, then `window` for the rate. What is counted
-    /// per packet is counted over all packets of the run.
+    /// Runs `case`: a quarter of `window` to warm up, then `window` for the rate. Counts per packet
+    /// refer to all packets of the run.
     ///
     /// # Errors
-    /// A case outside of what is documented; the simulated port cannot be opened; no packet gets
-    /// through; frames were lost.
+    /// A case out of the documented range; the simulated port cannot be opened; no packet arrives;
+    /// frames were lost.
     pub(super) fn measure(&mut self, case: &QdiscCase, window: Duration) -> Result<QdiscSample> {
         let producers = case.producers;
         let egress = Egress::new(&case.spec()?, sink()?);
@@ -125,7 +126,7 @@ impl Bench {
                     let handle = egress.handle();
                     let cpu = cpus.get(index % cpus.len().max(1)).copied();
                     scope.spawn(move || {
-                        // Without a choice of CPU the scheduler's has to do.
+                        // If pinning fails, the scheduler chooses the CPU.
                         let _ = cpu.map(affinity::pin);
                         start.wait();
                         produce(case, pool, handle, stop)
@@ -136,7 +137,7 @@ impl Bench {
             thread::sleep(window / 4);
             let (begin, before) = (Instant::now(), counters.packets.value());
             let mut packets = 0;
-            // On a busy machine nobody may have run meanwhile.
+            // On a busy machine, the producers may have had no CPU time.
             while packets == 0 && begin.elapsed() < window + STANDSTILL {
                 thread::sleep(window);
                 packets = counters.packets.value().saturating_sub(before);
@@ -170,7 +171,7 @@ impl Bench {
         })
     }
 
-    /// Checks that all frames have come back.
+    /// Checks that all frames are free again.
     fn take_back(&mut self) -> Result<()> {
         let mut batch = Batch::new(FRAMES as usize);
         for pool in &mut self.pools {
@@ -185,8 +186,8 @@ impl Bench {
     }
 }
 
-/// Nanoseconds of one acquisition and one release of a lock that nobody else wants: the
-/// instructions of the locked disciplines, a compare-and-swap and a store.
+/// Nanoseconds of one acquisition and one release of an uncontended lock: the instructions of the
+/// locked disciplines, a compare-and-swap and a store.
 pub(super) fn uncontended_lock(pairs: usize) -> f64 {
     let lock = AtomicBool::new(false);
     per_turn(pairs, || {
@@ -199,7 +200,7 @@ pub(super) fn uncontended_lock(pairs: usize) -> f64 {
     })
 }
 
-/// The same of [`std::sync::Mutex`].
+/// The same for [`std::sync::Mutex`].
 pub(super) fn uncontended_mutex(pairs: usize) -> f64 {
     let lock = std::sync::Mutex::new(0_u64);
     per_turn(pairs, || drop(black_box(black_box(&lock).lock())))
@@ -212,7 +213,7 @@ fn per_turn(turns: usize, mut turn: impl FnMut()) -> f64 {
     begin.elapsed().as_nanos() as f64 / turns as f64
 }
 
-/// The transmitting end that counts and frees.
+/// The transmitting end that counts and frees frames.
 fn sink() -> Result<Tx> {
     let options = OpenOptions::default().receive(false).transmit(true);
     let mut port = port::open(&"sim:1?frames=1".parse()?, &options)?;
@@ -221,7 +222,7 @@ fn sink() -> Result<Tx> {
     port.tx()?.into_iter().next().ok_or_else(missing)
 }
 
-/// What happened, once the queue is empty. A queue that is empty already is not touched.
+/// The statistics, once the queue is empty. An empty queue is not run.
 fn drained(egress: &Egress) -> Result<QdiscStats> {
     let mut stats = egress.stats();
     if stats.backlog_packets > 0 {
@@ -242,7 +243,7 @@ fn produce(case: &QdiscCase, pool: &mut Pool, mut handle: Handle, stop: &AtomicB
         if pool.take(&mut batch, case.batch) == 0 {
             idle += 1;
             if idle % PATIENCE == 0 {
-                // It says again at the end if the interface refuses.
+                // A refusal of the interface is reported again at the end.
                 let _ = handle.flush(now);
             }
             thread::yield_now();
@@ -256,7 +257,7 @@ fn produce(case: &QdiscCase, pool: &mut Pool, mut handle: Handle, stop: &AtomicB
             };
             debug_assert!(sized, "a frame has room for the packet");
         }
-        // The time is an argument, and what these disciplines do does not depend on it.
+        // These disciplines do not depend on the time.
         now += 1;
         while !batch.is_empty() {
             let sent = handle.send(&mut batch, now);
@@ -300,8 +301,8 @@ mod tests {
         for producers in [1, 3] {
             assert_eq!((locks(BYPASS, producers, 32), locks(NO_BYPASS, producers, 1)), (0.0, 0.0));
         }
-        // Emptying the queue at the end may add four, which are much where few packets came in
-        // time.
+        // Emptying the queue at the end may add four lock operations, which matter if few packets
+        // were sent.
         for (discipline, least) in [(QdiscKind::Fifo, 6.0), (BULK, 2.5)] {
             let together = sample(discipline, 3, 32);
             let most = 6.0 + 3.0 * 4.0 / together.packets as f64;

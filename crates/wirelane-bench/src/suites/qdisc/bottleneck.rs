@@ -1,4 +1,4 @@
-//! How long control waits behind bulk where a link is slower than who sends.
+//! How long control packets wait behind bulk packets where a link is slower than its senders.
 //!
 //! ```text
 //!   bulk, as much as it can ─┐
@@ -6,10 +6,10 @@
 //!   control, now and then ───┘
 //! ```
 //!
-//! The 2014 qdisc paper asks what else a discipline should do once its locks cost nothing: keep
-//! control before bulk (`pfifo_fast`), the ring short (BQL), one sender from filling all (TSQ).
-//! What each brings is time, and that is measured here in the time of the link, which the program
-//! sets: the disciplines read no clock, so the same run gives the same times on every machine.
+//! The 2014 qdisc paper asks what a discipline should do when its locks are cheap: send control
+//! before bulk (`pfifo_fast`), keep the ring short (BQL), and limit the share of one sender (TSQ).
+//! This module measures the effect of each on waiting time, in simulated time: the disciplines read
+//! no clock, so the same run gives the same times on every machine.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -27,7 +27,7 @@ use crate::row::{Row, Subject, params};
 
 const SUITE: &str = "qdisc";
 const CASE: &str = "bottleneck";
-/// The disciplines, and what keeps their queues short.
+/// The disciplines, without and with limits on the ring (BQL) and on a sender (TSQ).
 const SPECS: [&str; 6] = [
     "fifo",
     "fifo,bql=on",
@@ -39,35 +39,35 @@ const SPECS: [&str; 6] = [
 /// Nanoseconds that the link takes for a byte.
 const BYTE: u64 = 80;
 const SLOTS: usize = 512;
-/// Time between two looks of the senders, and how many packets bulk offers then: four times what
-/// the link takes.
+/// Time between two turns of the senders, and how many packets bulk offers in each: four times the
+/// rate of the link.
 const TICK: u64 = 200_000;
 const OFFERED: usize = 7;
 const BULK: usize = 1500;
 const CONTROL: usize = 100;
-/// A packet of control in so many ticks.
+/// The number of ticks per control packet.
 const PAUSE: u64 = 10;
-/// From when on it is measured, and until when: queues are full, and byte limits have settled.
+/// The measured period: queues are full, and byte limits have settled.
 const SETTLED: u64 = 200_000_000;
 const END: u64 = 420_000_000;
 /// Frames of each sender: more than queue and ring hold.
 const FRAMES: u32 = 2048;
 
-/// What was measured, by discipline and round.
+/// The samples, by discipline and round.
 #[derive(Default)]
 pub(super) struct Bottleneck {
     samples: [Vec<Sample>; SPECS.len()],
 }
 
-/// Of one run.
+/// The sample of one run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Sample {
-    /// Half of the packets of control waited less, in nanoseconds.
+    /// The median wait of control packets, in nanoseconds.
     median: f64,
     longest: f64,
-    /// Part of them that a limit dropped.
+    /// The share of control packets that a limit dropped.
     lost: f64,
-    /// Part of what the link can take that it had.
+    /// The used share of the link's capacity.
     used: f64,
 }
 
@@ -98,7 +98,7 @@ impl Bottleneck {
     }
 }
 
-/// Sends bulk and control through the discipline of `spec` until the end of time.
+/// Sends bulk and control packets through the discipline of `spec` for the whole period.
 fn sample(spec: &str, round: u32) -> Result<Sample> {
     let link = Arc::new(Link::default());
     let counters = Arc::new(TxCounters::new(0));
@@ -115,10 +115,10 @@ fn sample(spec: &str, round: u32) -> Result<Sample> {
     for tick in 0..END / TICK {
         let now = tick * TICK;
         link.now.store(now, Ordering::Relaxed);
-        // What has left makes room.
+        // Frees the slots of packets that have left.
         bulk.flush(now)?;
-        // It comes at another moment in every round, and behind bulk every other time: then a full
-        // queue has no room.
+        // Control packets are sent at a different tick in every round. Every other one is sent
+        // after bulk: a full queue then has no room.
         let turn = tick + u64::from(round);
         let (is_due, is_behind) = (turn.is_multiple_of(PAUSE), turn % (2 * PAUSE) == PAUSE);
         if is_due && !is_behind {
@@ -144,17 +144,17 @@ fn sample(spec: &str, round: u32) -> Result<Sample> {
     })
 }
 
-/// What a test frame says it is.
+/// EtherTypes of test frames: control and bulk.
 const LLDP: [u8; 2] = [0x88, 0xcc];
 const ORDINARY: [u8; 2] = [0x88, 0xb5];
 
-/// One who sends packets of one kind, and does not lose what the discipline leaves with it.
+/// A sender of packets of one kind. It keeps packets that the discipline does not accept.
 struct Sender {
     handle: Handle,
     pool: Pool,
     batch: Batch,
     packet: Vec<u8>,
-    /// Since queues have settled.
+    /// Packets offered since queues have settled.
     offered: u64,
     dropped: u64,
 }
@@ -174,7 +174,7 @@ impl Sender {
         })
     }
 
-    /// Makes packets, unless so many were left with it.
+    /// Adds packets to those that were not accepted, up to `packets`.
     fn offer(&mut self, packets: usize, now: u64) {
         let before = self.batch.len();
         self.pool.take(&mut self.batch, packets.saturating_sub(before));
@@ -199,14 +199,14 @@ impl Sender {
     }
 }
 
-/// What the link shows.
+/// The link's time, and its results.
 #[derive(Default)]
 struct Link {
-    /// Its time.
+    /// The simulated time.
     now: AtomicU64,
-    /// Bytes that it took since queues have settled.
+    /// Bytes sent since queues have settled.
     bytes: AtomicU64,
-    /// How long control waited until it had left, since then.
+    /// The time until each control packet had left, since queues have settled.
     waits: Mutex<Vec<u64>>,
 }
 
@@ -216,13 +216,13 @@ impl Link {
     }
 }
 
-/// The transmitting end before it.
+/// The transmitting end of the link.
 struct End {
     link: Arc<Link>,
     counters: Arc<TxCounters>,
-    /// When each packet in the ring will have left.
+    /// The time when each packet in the ring will have left.
     ring: VecDeque<u64>,
-    /// When the last one will.
+    /// The time when the last packet will have left.
     free: u64,
 }
 

@@ -1,8 +1,8 @@
-//! How far two CPUs are from each other, by what a cache line takes from one to the other and back.
+//! The distance of two CPUs: the time that a cache line takes from one to the other and back.
 //!
-//! A ring between two CPUs has a pace for each place where they can lie: as threads of a core it is
-//! several times as fast as on two sockets. The CPUs of a virtual machine move, so the way is
-//! measured before and after a ring is.
+//! The speed of a ring depends on the places of its two CPUs: between threads of one core it is
+//! several times as fast as between two sockets. A hypervisor may move virtual CPUs, so the
+//! distance is measured before and after each ring.
 
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -11,13 +11,13 @@ use std::time::Instant;
 
 use wirelane_os::affinity;
 
-/// Parts of a measurement, of which the median counts: one in which a thread was preempted does
-/// not.
+/// Parts of a measurement. The median of the parts is used, so that a part with a preempted thread
+/// has no effect.
 const PARTS: usize = 33;
-/// Ways there and back of a part.
+/// Round trips of a part.
 const TRIPS: u32 = 256;
 
-/// Where two CPUs lie, as far as the way between them tells.
+/// The places of two CPUs, as far as the round trip shows them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Distance {
     /// Threads of one core.
@@ -33,9 +33,8 @@ pub(crate) enum Distance {
 impl Distance {
     pub(crate) const ALL: [Self; 4] = [Self::Core, Self::Cache, Self::Socket, Self::Far];
 
-    /// By the nanoseconds of a way there and back. The bounds lie where processors of the last ten
-    /// years have gaps: 10 to 25 ns within a core, 40 to 90 within a cache, 110 to 250 within a
-    /// socket.
+    /// Classifies the nanoseconds of a round trip. Processors of the last ten years have gaps at
+    /// the bounds: 10 to 25 ns within a core, 40 to 90 within a cache, 110 to 250 within a socket.
     pub(crate) fn of(round_trip_ns: f64) -> Self {
         match round_trip_ns {
             ..32.0 => Self::Core,
@@ -45,7 +44,7 @@ impl Distance {
         }
     }
 
-    /// As in rows.
+    /// The name in rows.
     pub(crate) const fn as_str(self) -> &'static str {
         match self {
             Self::Core => "core",
@@ -56,11 +55,11 @@ impl Distance {
     }
 }
 
-/// A line of its own, and none of its neighbours, which are fetched with it.
+/// A separate cache line, together with the neighbouring line that processors prefetch.
 #[repr(align(128))]
 struct Line(AtomicU32);
 
-/// Nanoseconds of a way between these CPUs, there and back; a millisecond or two.
+/// Nanoseconds of a round trip between these CPUs. The measurement takes a millisecond or two.
 pub(crate) fn round_trip_ns([here, there]: [u32; 2]) -> f64 {
     let line = Line(AtomicU32::new(0));
     let start = Barrier::new(2);
@@ -72,7 +71,7 @@ pub(crate) fn round_trip_ns([here, there]: [u32; 2]) -> f64 {
     let all = PARTS as u32 * TRIPS;
     thread::scope(|scope| {
         scope.spawn(|| {
-            // A machine that does not let us choose has its scheduler's choice.
+            // If pinning fails, the scheduler chooses the CPU.
             let _ = affinity::pin(there);
             start.wait();
             for trip in 0..all {

@@ -6,7 +6,7 @@
 //!                        └─── bypass ───┘
 //! ```
 //!
-//! Or out of an interface that is named, which keeps its discipline.
+//! With a named interface, packets are sent out of it, through the discipline that it has.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -26,25 +26,24 @@ use crate::suites::senders;
 
 const SUITE: &str = "qdisc";
 pub(super) const CASE: &str = "kernel";
-/// The discipline of the cable's end: the default of the source's time.
+/// The discipline of the near end: the default at the time of the source.
 const DISCIPLINE: &str = "pfifo_fast";
 const SIZE: usize = 64;
-/// How a packet goes, and what the port is told.
+/// The path of a packet, and the value of the port's `bypass`.
 const WAYS: [(&str, &str); 2] = [("qdisc", "off"), ("bypass", "on")];
-/// How long a full ring is waited for at a time, and at the end for what is under way.
+/// How long to wait for room in a full ring, and at the end for packets in flight.
 const ROOM: Duration = Duration::from_millis(1);
 const FAREWELL: Duration = Duration::from_millis(200);
-/// How long the first packet is waited for.
+/// How long to wait for the first packet.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// A cable whose far end drops. It goes with this.
+/// A cable whose far end drops packets, until this is dropped.
 struct Cable {
     lab: Lab,
     _drop: Drops,
 }
 
-/// Where it is sent, and what was measured: nanoseconds per packet through the discipline and
-/// around it.
+/// The sender, and the samples: nanoseconds per packet through the discipline and around it.
 pub(super) struct Kernel {
     cable: Option<Cable>,
     interface: String,
@@ -57,7 +56,7 @@ impl Kernel {
     /// On a cable, or out of the interface of `port`.
     ///
     /// # Errors
-    /// There are no privileges for a cable, or the port is none of a packet socket.
+    /// The privileges for a cable are missing, or the port is not of a packet socket.
     pub(super) fn new(port: Option<&Spec>) -> Result<Self> {
         let cable = match port {
             Some(_) => None,
@@ -98,7 +97,7 @@ impl Kernel {
         let none = || Error::failed(self.interface.as_str(), "has no queue to send from");
         let mut tx = ends.into_iter().next().ok_or_else(none)?;
         let work = || {
-            // A machine that does not let us choose has its scheduler's choice.
+            // If pinning fails, the scheduler chooses the CPU.
             let _ = affinity::pin(self.cpu);
             self.push(&mut tx, window / 4)?;
             let sent = self.push(&mut tx, window)?;
@@ -111,7 +110,8 @@ impl Kernel {
         sent
     }
 
-    /// Sends for so long, or until the first packet has been sent: nanoseconds per packet.
+    /// Sends for `window`, and until the first packet has been sent. Returns nanoseconds per
+    /// packet.
     fn push(&self, tx: &mut Tx, window: Duration) -> Result<f64> {
         let mut batch = Batch::default();
         let (before, begin) = (tx.counters().packets.value(), Instant::now());
@@ -121,7 +121,7 @@ impl Kernel {
             let room = batch.room();
             tx.allocate(&mut batch, room);
             for (frame, bytes) in batch.iter_mut().skip(kept).zip(self.frames.iter().cycle()) {
-                // The frames of the port are longer than any packet of ours.
+                // Cannot fail: the frames of the port are longer than the packets.
                 let _ = frame.fill(bytes);
             }
             let taken = tx.transmit(&mut batch);
@@ -156,7 +156,8 @@ impl Kernel {
         }
         let [queued, bypassing] = &self.samples;
         let over = queued.iter().zip(bypassing).map(|(queued, bypassing)| queued - bypassing);
-        // The source sends by a packet socket, too, and its kernel has the discipline taken out.
+        // The source also sends through a packet socket; for the comparison, the discipline was
+        // removed from its kernel.
         let source = difference(Difference::FifoOverNone).source();
         rows.push(of(WAYS[0].0).row("ns_over_bypass", over.collect()).with_source(Some(source)));
         rows.retain(|row| !row.samples.is_empty());

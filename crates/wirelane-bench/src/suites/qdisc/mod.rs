@@ -1,7 +1,8 @@
-//! The suites of `wirelane bench`: which cases are measured, how often, and the rows that follow.
+//! The suite `qdisc`: its cases, its rounds and its rows.
 //!
-//! Every round measures every case once, ours and the peers' in turn, so that a slow minute of the
-//! machine hits all of them; a difference between two cases is that of the same round.
+//! Every round measures every case once, so that a slow minute of the machine affects all of them.
+//! The first round measures DPDK's ring; later rounds do if there is time. A difference between two
+//! cases is computed within a round.
 
 mod bench;
 mod bottleneck;
@@ -79,9 +80,9 @@ const DISCIPLINES: [QdiscKind; 6] = [
 const BATCH: usize = 32;
 const PAIRS: usize = 1 << 19;
 
-/// Measures the queueing disciplines, the kernel's own, the rings, with `has_peers` beside other
-/// programs, and a lock. Through the kernel's it is sent out of the interface of `port`, or into a
-/// cable.
+/// Measures the queueing disciplines, the kernel's own, the rings, and a lock. With `has_peers` it
+/// also measures other programs. The kernel's discipline sends out of the interface of `port`, or
+/// into a cable.
 ///
 /// # Errors
 /// No memory for the frames or the simulated port; a discipline lost packets; `port` cannot be
@@ -114,7 +115,7 @@ fn qdisc(port: Option<&Spec>, has_peers: bool, job: &mut Job<'_>) -> Result<()> 
         bottleneck.measure(round)?;
         job.tell("rings");
         rings.measure(round);
-        // Once in any case: a ratio of one round is better than none.
+        // At least once: a ratio of one round is better than none.
         if has_peers && (round == 1 || rounds.has_time_for(longest_peer)) {
             job.tell("rte_ring");
             let started = Instant::now();
@@ -151,8 +152,8 @@ fn qdisc(port: Option<&Spec>, has_peers: bool, job: &mut Job<'_>) -> Result<()> 
     Ok(())
 }
 
-/// Measures the kernel's queueing layer once. If that fails, it is measured no more; where a port
-/// was named, that is an error.
+/// Measures the kernel's queueing layer once. A failure ends its measurement; with a named port, it
+/// is an error.
 fn through_kernel(kernel: &mut Option<Kernel>, is_named: bool, job: &mut Job<'_>) -> Result<()> {
     let Some(found) = kernel else { return Ok(()) };
     job.tell("the kernel's queueing layer");
@@ -167,7 +168,7 @@ fn through_kernel(kernel: &mut Option<Kernel>, is_named: bool, job: &mut Job<'_>
     Ok(())
 }
 
-/// All disciplines next to each other, under each condition.
+/// All disciplines in turn, under each condition.
 fn cases() -> Vec<QdiscCase> {
     let of = |producers, size, batch, build| {
         let case =
@@ -194,7 +195,7 @@ fn cases() -> Vec<QdiscCase> {
         cases.push(case(QdiscKind::Bulk { round: 32 }, true));
         cases.push(case(QdiscKind::PfifoFast { round: 32 }, false));
     }
-    // From an application that writes its packets to the sink.
+    // An application that writes its packets.
     cases.extend(of(2, 64, BATCH, true));
     cases
 }
@@ -222,8 +223,8 @@ fn params(case: &QdiscCase) -> Params {
     own.and(params![producers = producers, size = size, batch = batch, build = build].0)
 }
 
-/// A figure of the 2014 qdisc paper, which has them for one CPU that sends minimum frames, written
-/// beforehand, one at a time.
+/// A figure of the 2014 qdisc paper. The paper has them for one CPU that sends prepared frames of
+/// minimum size one at a time.
 fn source(case: &QdiscCase, of: Difference) -> Option<Source> {
     let is_comparable = case.producers == 1 && case.size == 64 && case.batch == 1 && !case.build;
     is_comparable.then(|| difference(of).source())
@@ -236,7 +237,7 @@ fn discipline_rows(cases: &[(QdiscCase, Vec<QdiscSample>)]) -> Vec<Row> {
         let subject = Subject { suite: SUITE, case: name(case.discipline), peer, params };
         let mut add = |metric, samples| rows.push(subject.row(metric, samples));
         let each = |figure: fn(&QdiscSample) -> f64| own.iter().map(figure).collect::<Vec<_>>();
-        // Nanoseconds more than the same under another discipline in the same round.
+        // The difference to another discipline in the same round, in nanoseconds.
         let over = |discipline| {
             let other = QdiscCase { discipline, batched: false, ..*case };
             let other = cases.iter().find(|(case, _)| *case == other);
@@ -283,7 +284,7 @@ fn discipline_rows(cases: &[(QdiscCase, Vec<QdiscSample>)]) -> Vec<Row> {
     rows
 }
 
-/// A pair of operations, and one of them: the 2014 qdisc paper counts operations, of 8 ns.
+/// A pair of operations, and one operation: the 2014 qdisc paper counts operations of 8 ns.
 fn lock_rows(peer: Option<&'static str>, pairs: Vec<f64>) -> [Row; 2] {
     let operations = pairs.iter().map(|pair| pair / 2.0).collect();
     let subject = Subject { suite: SUITE, case: "lock", peer, params: Params::default() };

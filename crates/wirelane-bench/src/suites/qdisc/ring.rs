@@ -1,7 +1,7 @@
-//! What an element of a ring costs, measured as DPDK's `ring_perf_autotest` does it
-//! (`app/test/test_ring_perf.c`), so that the figures can stand side by side.
+//! The cost of an element in a ring, measured in the same way as by DPDK's `ring_perf_autotest`
+//! (`app/test/test_ring_perf.c`), so that the figures are comparable.
 //!
-//! All loops are generic over closures, so that other rings go through the very same ones.
+//! All loops are generic over closures, so that other rings use the same loops.
 
 use std::hint::black_box;
 use std::sync::Barrier;
@@ -16,11 +16,11 @@ use wirelane::ring::{Dequeuer, Enqueuer, Multi, Ring, Side};
 /// Slots of every ring that is measured; `RING_SIZE` of DPDK's test.
 pub const SLOTS: usize = 4096;
 
-/// Nanoseconds per element with one producer on CPU 0 and one consumer on CPU 1: the time of the
-/// one plus the time of the other, as DPDK has it.
+/// Nanoseconds per element with one producer on CPU 0 and one consumer on CPU 1: the sum of both
+/// times, as in DPDK's test.
 ///
-/// Each closure moves some elements and says how many; 0 makes it pause and try again. Both must
-/// move `elements` in all, or this does not return.
+/// Each closure moves some elements and returns their number; after 0 it pauses and tries again.
+/// Both must move `elements` in all, or this does not return.
 pub fn two_cores(
     elements: usize,
     enqueue: impl FnMut() -> usize + Send,
@@ -53,14 +53,14 @@ pub fn one_core(turns: usize, mut turn: impl FnMut() + Send) -> f64 {
     thread::scope(|scope| scope.spawn(run).join().unwrap_or(f64::NAN))
 }
 
-/// Our ring between two cores, all or nothing in batches of `bulk`: nanoseconds per element.
+/// Wirelane's ring between two cores, all or nothing in batches of `bulk`: nanoseconds per element.
 pub fn bulk_two_cores<P: Side, C: Side>(elements: usize, bulk: usize) -> f64 {
     let (tx, rx) = Ring::<u64, P, C>::bounded(SLOTS);
     let (enqueue, dequeue) = steps(tx, rx, bulk);
     two_cores(elements - elements % bulk.max(1), enqueue, dequeue)
 }
 
-/// Our ring in one thread, `bulk` in and out in turn: nanoseconds per element.
+/// Wirelane's ring in one thread, `bulk` in and out in turn: nanoseconds per element.
 pub fn bulk_one_core<P: Side, C: Side>(elements: usize, bulk: usize) -> f64 {
     let (tx, rx) = Ring::<u64, P, C>::bounded(SLOTS);
     let (mut enqueue, mut dequeue) = steps(tx, rx, bulk);
@@ -71,7 +71,7 @@ pub fn bulk_one_core<P: Side, C: Side>(elements: usize, bulk: usize) -> f64 {
     one_core(elements / bulk, turn) / bulk as f64
 }
 
-/// Our ring in one thread, one element in and out in turn: nanoseconds per pair.
+/// Wirelane's ring in one thread, one element in and out in turn: nanoseconds per pair.
 pub fn pair_one_core<P: Side, C: Side>(pairs: usize) -> f64 {
     let (mut tx, mut rx) = Ring::<u64, P, C>::bounded(SLOTS);
     one_core(pairs, move || {
@@ -80,9 +80,9 @@ pub fn pair_one_core<P: Side, C: Side>(pairs: usize) -> f64 {
     })
 }
 
-/// Elements per second from `producers` to `consumers`, on all CPUs, for `time`: what is left of
-/// the rate when there are more threads than CPUs. The ring is larger than [`SLOTS`]: with a small
-/// one most of the time goes into changes of threads whenever it is full, whatever the ring.
+/// Elements per second from `producers` to `consumers`, on all CPUs, for `time`: the rate that
+/// remains when there are more threads than CPUs. The ring is larger than [`SLOTS`]. A small ring
+/// is often full, and most of the time would be spent on context switches, whatever the ring.
 pub fn crowd(producers: usize, consumers: usize, bulk: usize, time: Duration) -> f64 {
     let (tx, rx) = Ring::<u64, Multi, Multi>::bounded(16 * SLOTS);
     let (stop, moved) = (AtomicBool::new(false), AtomicU64::new(0));
@@ -121,7 +121,7 @@ fn steps<P: Side, C: Side>(
 
 /// The nanoseconds that one side takes.
 fn move_all(cpu: u32, start: &Barrier, elements: usize, mut step: impl FnMut() -> usize) -> f64 {
-    // A machine that does not let us choose still measures something: its scheduler's choice.
+    // If pinning fails, the scheduler chooses the CPU, and the figure is still of use.
     let _ = affinity::pin(cpu);
     start.wait();
     let begin = Instant::now();
@@ -135,7 +135,7 @@ fn move_all(cpu: u32, start: &Barrier, elements: usize, mut step: impl FnMut() -
     begin.elapsed().as_nanos() as f64
 }
 
-/// As a program would: a thread that finds nothing to do lets others run.
+/// Moves elements until stopped. A thread without work yields, as in a program.
 fn work(stop: &AtomicBool, mut step: impl FnMut() -> usize) -> u64 {
     let mut moved = 0;
     while !stop.load(Ordering::Relaxed) {

@@ -1,5 +1,5 @@
-//! Our ring and DPDK's, in turns. Between two CPUs they are compared only where these lay equally
-//! far from each other.
+//! Measures Wirelane's ring and DPDK's in turns. Figures between two CPUs are compared only if the
+//! distance of the CPUs was equal.
 
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -20,14 +20,15 @@ const PAIRS: usize = 1 << 19;
 const BATCHES: usize = 1 << 15;
 /// How long DPDK's test may take; a few seconds are usual.
 const PEER_TIMEOUT: Duration = Duration::from_secs(20);
-/// The CPUs of DPDK's test, and of ours.
+/// The CPUs of DPDK's test, and of this one.
 const CPUS: [u32; 2] = [0, 1];
-/// How often something is measured again because the CPUs have moved.
+/// How often a measurement is repeated because the CPUs have moved.
 const ATTEMPTS: usize = 3;
-/// Ways between CPUs that stay where they are differ by less, from one measurement to the next.
+/// Round trips between CPUs that do not move differ by a smaller factor from one measurement to the
+/// next.
 const ALIKE: f64 = 1.5;
 
-/// What is measured of a ring, and how.
+/// A figure of a ring, and the function that measures it.
 type RingCase = (RingFigure, fn() -> f64);
 
 const RINGS: [RingCase; 6] = [
@@ -47,7 +48,7 @@ const RINGS: [RingCase; 6] = [
     }),
 ];
 
-/// A figure of a round. `apart` is how far the CPUs were from each other, if there were two.
+/// A figure of a round. `apart` is the distance of the CPUs, if there were two.
 #[derive(Clone, Copy, Debug)]
 struct RingSample {
     round: u32,
@@ -56,18 +57,16 @@ struct RingSample {
     value: f64,
 }
 
-/// Our ring and DPDK's, in cycles.
+/// Wirelane's ring and DPDK's, in cycles.
 pub(super) struct Rings {
     cycles: Option<f64>,
     ours: Vec<RingSample>,
     peers: Vec<RingSample>,
-    /// Nanoseconds between the CPUs, there and back, each time that it was measured, with the
-    /// round.
+    /// Nanoseconds of each measured round trip, with the round.
     round_trips: Vec<(u32, f64)>,
-    /// The first of the round that is going on: what is measured in it counts only where the CPUs
-    /// lay so.
+    /// The first round trip of the current round. Only figures at this distance count.
     place: Option<(u32, f64)>,
-    /// Why there is nothing more of the peer.
+    /// Why the peer is not measured, or no longer.
     missing: Option<String>,
     /// A producer and a consumer can run at the same time.
     two_cores: bool,
@@ -96,7 +95,7 @@ impl Rings {
         }
     }
 
-    /// The peer is not asked for.
+    /// The user did not ask for the peer.
     pub(super) fn leave_peer_out(&mut self) {
         self.missing = Some("not asked for".into());
     }
@@ -128,7 +127,7 @@ impl Rings {
         let before = self.apart(round);
         match rte_ring::measure(PEER_TIMEOUT, stop) {
             Ok(figures) => {
-                // Where they lay before and after it, if that is where ours was measured.
+                // The distance before and after, if it is the distance of the round.
                 let apart = before.filter(|_| self.apart(round).is_some());
                 self.have_moved |= apart.is_none();
                 for (figure, value) in figures {
@@ -147,8 +146,8 @@ impl Rings {
         }
     }
 
-    /// A figure, and how far apart the CPUs were before and after it; `None` if they do not stay
-    /// where they were when the round began.
+    /// A figure, and the distance of the CPUs before and after it. `None` if the CPUs do not stay
+    /// at the distance of the round's start.
     fn in_place(&mut self, round: u32, measure: fn() -> f64) -> Option<(f64, Distance)> {
         for _ in 0..ATTEMPTS {
             let before = self.apart(round);
@@ -161,8 +160,8 @@ impl Rings {
         None
     }
 
-    /// How far apart the CPUs are, by the first way of the round; `None` if that is not where they
-    /// are now.
+    /// The distance of the CPUs, from the first round trip of the round. `None` if the CPUs have
+    /// moved since.
     fn apart(&mut self, round: u32) -> Option<Distance> {
         let now = round_trip_ns(CPUS);
         self.round_trips.push((round, now));
@@ -227,8 +226,8 @@ fn by_round(values: &[(u32, f64)]) -> Vec<f64> {
     values.chunk_by(|(round, _), (next, _)| round == next).filter_map(of_round).collect()
 }
 
-/// A ratio is that of a round: ours of rounds without theirs come last, and theirs without ours are
-/// left out.
+/// Ratios are computed within a round. Wirelane's rounds without the peer are moved to the end, and
+/// the peer's rounds without Wirelane are removed.
 fn pair(ours: &mut [RingSample], theirs: &mut Vec<RingSample>) {
     let has = |of: &[RingSample], round| of.iter().any(|sample| sample.round == round);
     theirs.retain(|sample| has(ours, sample.round));
@@ -294,8 +293,8 @@ mod tests {
             &[(1, Core, 8.0), (3, Core, 22.0), (4, Core, 6.0)],
         );
         let ratios: Vec<_> = report.ratios.iter().map(|ratio| ratio.ratios.clone()).collect();
-        // Of rounds 3 and 4; in round 1 the CPUs lay elsewhere for each, and in round 2 there was
-        // one only.
+        // Ratios of rounds 3 and 4. In round 1 the distances differed, and round 2 has one side
+        // only.
         assert_eq!(ratios, [[0.5, 2.0]]);
         let target = |report: &Report| {
             let what = "Ring, many to many, 32 at a time, two cores";
@@ -308,7 +307,7 @@ mod tests {
         let mut rows = apart.rows.iter();
         let way = rows.find(|row| row.metric == "round_trip_ns").unwrap();
         assert_eq!(way.samples, [30.0, 25.0]);
-        // What scatters about a bound is one place.
+        // Values on both sides of a bound may be the same distance.
         assert!(is_alike(85.0, 105.0) && is_alike(105.0, 85.0));
         assert!(!is_alike(40.0, 160.0) && !is_alike(160.0, 40.0));
     }

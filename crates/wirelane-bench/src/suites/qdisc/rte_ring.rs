@@ -15,7 +15,7 @@ pub const PROGRAM: &str = "dpdk-test";
 /// See [`PROGRAM`].
 pub const PACKAGE: &str = "dpdk-dev";
 
-/// What one figure is of.
+/// The kind of a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RingFigure {
     /// One core, one element in and out: cycles per pair.
@@ -35,11 +35,11 @@ pub enum RingFigure {
 /// Runs the test once on CPUs 0 and 1; it takes a few seconds, unless `stop` is set.
 ///
 /// # Errors
-/// The reason in words: the program is missing (named with its package), ended otherwise than
-/// expected, printed nothing that is understood, or took longer than `timeout` or until `stop`,
-/// after which it is ended.
+/// The reason in words: the program is missing (with its package), failed, printed no figures that
+/// are understood, or took longer than `timeout` or until `stop`. In the last two cases it is
+/// killed.
 pub fn measure(timeout: Duration, stop: &AtomicBool) -> Result<Vec<(RingFigure, f64)>, String> {
-    // Without huge pages, devices and a telemetry socket it needs no privilege and leaves nothing.
+    // Without huge pages, devices and a telemetry socket it needs no privilege and leaves no files.
     let arguments =
         ["--no-huge", "--no-pci", "--no-telemetry", "--no-shconf", "-l", "0,1", "-m", "512"];
     let missing = || format!("{PROGRAM} is not installed (Debian package {PACKAGE})");

@@ -1,4 +1,4 @@
-//! Where recorders are measured: a directory, a cable, CPUs, and one run of a program.
+//! The environment of a recorder: a directory, a cable, CPUs, and one run of a program.
 //!
 //! ```text
 //!   first CPU:       sender ─▶ wl-a ═══ wl-b ─▶ ring of the recorder
@@ -28,11 +28,11 @@ use crate::wire::{Counter, Wired};
 
 /// How long a program may take to get ready, and to end.
 const LIMIT: Duration = Duration::from_secs(30);
-/// For one whose end has been waited for already.
+/// How long to wait for a program that should have ended already.
 const GRACE: Duration = Duration::from_secs(2);
-/// From the moment that a program says it is ready until it is.
+/// The time from a program's ready message until it receives.
 const SETTLE: Duration = Duration::from_millis(200);
-/// A run writes no more than this, nor a third of what is free.
+/// The most bytes of a run; a run also uses at most a third of the free space.
 const MOST_ON_DISK: u64 = 4 << 30;
 
 /// Where programs write to, and the CPUs.
@@ -41,7 +41,7 @@ pub(super) struct Bed<'a> {
     pub(super) folder: Folder,
     /// `disk` or `memory`, as in rows.
     pub(super) target: &'static str,
-    /// A run writes no more.
+    /// The most bytes of a run.
     pub(super) most_bytes: u64,
     /// Whether the file system has direct I/O.
     pub(super) is_direct: bool,
@@ -54,9 +54,10 @@ pub(super) struct Trial {
     pub(super) sent: u64,
     pub(super) recorded: u64,
     pub(super) elapsed: Duration,
-    /// CPU time of the recorder, from the first packet to the last one and what its ring kept.
+    /// CPU time of the recorder, from the first packet until its ring is empty. If other hosts
+    /// send, it is the CPU time of the whole run.
     pub(super) cpu: Duration,
-    /// Bytes of its directory, and those of them that are an index.
+    /// Bytes of its directory, and of its index files.
     pub(super) bytes: u64,
     pub(super) index_bytes: u64,
 }
@@ -85,7 +86,7 @@ impl<'a> Bed<'a> {
         Ok(Self { own, folder, target, most_bytes, is_direct, cpus })
     }
 
-    /// The CPU of the sender, if it can have one for itself.
+    /// The CPU of the sender, if it can be exclusive.
     pub(super) fn sender(&self) -> Option<u32> {
         self.cpus.first().copied().filter(|_| self.cpus.len() > 1)
     }
@@ -95,7 +96,7 @@ impl<'a> Bed<'a> {
         if self.cpus.len() > 1 { &self.cpus[1..] } else { &self.cpus }
     }
 
-    /// Calls `work` with a new directory, which is gone afterwards.
+    /// Calls `work` with a new directory, and then removes the directory.
     pub(super) fn in_folder<T>(&self, work: impl FnOnce(&Path) -> Result<T>) -> Result<T> {
         self.folder.remove();
         self.folder.make()?;
@@ -118,12 +119,12 @@ impl<'a> Bed<'a> {
 pub(super) struct Cable<'a> {
     pub(super) bed: &'a Bed<'a>,
     ends: Ends,
-    /// How ours received, as it said.
+    /// The mode that Wirelane reported.
     mode: OnceCell<String>,
 }
 
 impl<'a> Cable<'a> {
-    /// At a port of the user's, or else in a lab, where the longest packets are one frame.
+    /// At the user's port, or else in a lab, where the longest packets are one frame.
     pub(super) fn new(bed: &'a Bed<'a>, wired: Option<Wired>) -> Result<Self> {
         const HEADER: usize = 14;
         let lab = || bed::cable(1, HEADER + usize::from(u16::MAX)).map(Ends::Lab);
@@ -131,12 +132,12 @@ impl<'a> Cable<'a> {
         Ok(Self { bed, ends, mode: OnceCell::new() })
     }
 
-    /// The end that sends, unless others do.
+    /// The end that sends; `None` if other hosts send.
     pub(super) fn near(&self) -> Option<&Site> {
         self.ends.near()
     }
 
-    /// What sends there.
+    /// The sender at the near end.
     pub(super) fn load(&self) -> Option<Load<'_>> {
         let (cpu, most_bytes) = (self.bed.sender(), self.bed.most_bytes);
         let is_lab = matches!(&self.ends, Ends::Lab(_));
@@ -152,7 +153,7 @@ impl<'a> Cable<'a> {
     pub(super) fn takes(&self, shape: Shape, recorder: &Recorder) -> bool {
         let Ends::Wired(wired) = &self.ends else { return true };
         let is_socket = !self.ends.is_xdp() || recorder.is_ours();
-        // One VLAN tag more than the MTU says fits.
+        // A packet may exceed the MTU by the Ethernet header and one VLAN tag.
         let fits = |site: &Site| {
             let mtu = site.inside(|| iface::mtu(site.interface()));
             mtu.is_ok_and(|mtu| mtu.is_ok_and(|mtu| shape.longest() <= mtu as usize + 18))
@@ -160,15 +161,15 @@ impl<'a> Cable<'a> {
         is_socket && fits(&wired.far) && wired.near.as_ref().is_none_or(fits)
     }
 
-    /// Where it was measured, for rows.
+    /// The conditions of the port and the target, for rows.
     pub(super) fn params(&self) -> Params {
         let params = self.ends.params(self.mode.get().cloned());
         params.and([("target", self.bed.target.into())])
     }
 
-    /// Records what is sent: packets of this shape, `rate` a second, or with `None` all that can be
-    /// sent, for a time to warm up and one that counts. Packets from outside are recorded
-    /// for that time, and all count.
+    /// Records packets of this shape while they are sent: `rate` per second, or as many as possible
+    /// with `None`. The sender runs for a time to warm up and for a time that counts. If other
+    /// hosts send, packets are recorded for the second time, and all count.
     pub(super) fn trial(
         &self,
         recorder: &Recorder,
@@ -200,7 +201,7 @@ impl<'a> Cable<'a> {
             far.inside(|| iface::wait_until_running(far.interface(), LIMIT))?
                 .map_err(|error| Error::os(far.interface(), error))?;
             let load = self.load();
-            // The first touch of a page of its buffers costs much, and only once.
+            // The first use of each buffer page is expensive.
             let warmed = match &load {
                 Some(load) if !warm.is_zero() => load.send(shape, rate, warm, stop)?.frames,
                 _ => 0,
@@ -255,9 +256,9 @@ impl<'a> Cable<'a> {
     }
 }
 
-/// Waits until the interface of `far` counts a packet more. After an XDP program has come, others
-/// send in vain for as long as its link takes to come back; the driver may say that it is back
-/// before packets come, and may begin to count anew.
+/// Waits until the interface of `far` counts another packet. After an XDP program is attached, the
+/// link may be down for a time, and packets from other hosts are lost. The driver may report the
+/// link before packets arrive, and may reset its counter.
 fn until_one_comes(far: &Site, stop: &AtomicBool) -> Result<()> {
     let (mut before, end) = (Counter::Received.read(far)?, Instant::now() + LIMIT);
     while Instant::now() < end {
@@ -295,7 +296,7 @@ pub(super) fn size(folder: &Path, counts: &dyn Fn(&Path) -> bool) -> u64 {
     entries.map(of).sum()
 }
 
-/// Whether a file is an index: of ours by its name, of stenotype by its directory.
+/// Whether a file is an index: by its name for Wirelane, by its directory for stenotype.
 pub(super) fn is_index(path: &Path) -> bool {
     let is_of_steno = path.parent().and_then(Path::file_name).is_some_and(|name| name == "IDX0");
     is_of_steno || path.extension().is_some_and(|extension| extension == "index")
