@@ -25,7 +25,7 @@ impl Parts {
         Self(Estimate::new(&usual, limit))
     }
 
-    /// The same for the parts that are wanted.
+    /// Like [`Parts::new`], for the wanted parts only.
     pub(in crate::suites) fn of<const N: usize>(
         usual: &[u64; N],
         wanted: [bool; N],

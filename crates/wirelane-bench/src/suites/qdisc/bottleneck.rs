@@ -174,7 +174,7 @@ impl Sender {
         })
     }
 
-    /// Adds packets to those that were not accepted, up to `packets`.
+    /// Fills the batch up to `packets`. Packets that were not accepted before stay in it.
     fn offer(&mut self, packets: usize, now: u64) {
         let before = self.batch.len();
         self.pool.take(&mut self.batch, packets.saturating_sub(before));

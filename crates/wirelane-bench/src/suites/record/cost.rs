@@ -1,8 +1,8 @@
-//! CPU time of a recorded byte: every program at the same rate, which all of them should take.
+//! CPU time of a recorded byte: every program at the same rate, which all of them should sustain.
 //!
-//! Counted is the time of the recording process: its threads, and what the kernel does for them.
-//! What writes the page cache to the disk afterwards is a thread of the kernel: programs that leave
-//! that to it are not charged for it.
+//! The figure is the CPU time of the recording process, including the kernel's work in its threads.
+//! A kernel thread writes the page cache to the disk later: a program that relies on it is not
+//! charged for it.
 
 use std::time::Duration;
 
@@ -23,9 +23,9 @@ const OFFERED: [(Shape, u64); 4] = [
     (Shape::Full, 100_000),
     (Shape::Super, 2_500),
 ];
-/// Sent before: more than the buffers of ours have.
+/// Bytes sent before the measurement: more than Wirelane's buffers hold.
 const WARM_BYTES: f64 = 80e6;
-/// No sample is shorter: what a program does without packets would be a large part of it.
+/// The shortest sample. In a shorter one, the cost of an idle program would be a large part.
 const SHORTEST: Duration = Duration::from_millis(700);
 
 /// Measures every program with packets of every shape.
@@ -33,7 +33,7 @@ pub(super) fn cost(cable: &Cable<'_>, recorders: &[Recorder], job: &mut Job<'_>)
     let (window, is_short) = (job.plan.window.max(SHORTEST), job.effort.is_short());
     let is_outside = cable.load().is_none();
     let mut cases = Vec::new();
-    // What others send is as long as it is.
+    // Packets from other hosts have any size.
     let offered = if is_outside { &OFFERED[..1] } else { &OFFERED[..] };
     for (shape, offered) in offered.iter().copied() {
         let is_left_out = is_short && !is_outside && !matches!(shape, Shape::Imix | Shape::Full);
@@ -57,7 +57,7 @@ pub(super) fn cost(cable: &Cable<'_>, recorders: &[Recorder], job: &mut Job<'_>)
                 case.of(peer).skipped_as(recorder.name)
             };
             cases.push(case(recorder.has_index));
-            // What an index costs is the difference.
+            // The difference is the cost of the index.
             if recorder.name == STENOTYPE && is_short {
                 let reason = "a report has no time for it: --case cost of the suite alone has it";
                 job.skip(WITHOUT_INDEX, reason);
@@ -71,7 +71,7 @@ pub(super) fn cost(cable: &Cable<'_>, recorders: &[Recorder], job: &mut Job<'_>)
 
 /// The figures of a trial with this shape and rate, with an index or without.
 fn sample(cable: &Cable<'_>, shape: Shape, offered: u64, index: bool, trial: &Trial) -> Sample {
-    // Packets are as many and as long as others send them, which is not known.
+    // The number and size of packets from other hosts are unknown.
     let is_outside = cable.load().is_none();
     let ns = trial.cpu.as_nanos() as f64 / trial.recorded.max(1) as f64;
     let mut figures = Vec::new();

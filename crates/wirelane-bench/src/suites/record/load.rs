@@ -1,8 +1,8 @@
-//! The packets of a cable: how long they are, and what sends them.
+//! The packets of a cable: their lengths, and their sender.
 //!
-//! Up to the usual MTU the kernel's live sender sends them ([`wirelane_send::kernel`]). Its frames
-//! fit into a page: a longer one is a UDP datagram of a socket, over interfaces with an MTU that
-//! takes it whole, as it takes a frame that is segmented late.
+//! Up to the usual MTU, the kernel's live sender sends them ([`wirelane_send::kernel`]). Its frames
+//! fit into a page: a longer one is a UDP datagram of a socket. The MTU of the interfaces is large
+//! enough for it, as for a frame before segmentation.
 
 use std::net::{Ipv4Addr, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,15 +16,15 @@ use wirelane_send::kernel::LiveSender;
 
 use crate::suites::senders;
 
-/// Flows of the packets, so that an index has something to do; datagrams of the socket have fewer.
+/// Flows of the packets, so that an index has work; datagrams of the socket have fewer.
 pub(super) const FLOWS: u64 = 10_000;
 const PORTS: u64 = 64;
-/// Behind this time nothing is made up for.
+/// A sender that is later than this does not catch up.
 const LATE: Duration = Duration::from_millis(10);
-/// A station of the network that nobody has: what is sent to it is received by recorders only.
+/// An address that no host has: only recorders receive packets to it.
 const NOBODY: Ipv4Addr = Ipv4Addr::new(10, 87, 0, 99);
 const NOBODY_MAC: [u8; 6] = [0x02, 0x57, 0x4c, 0, 0, 99];
-/// The longest datagram, and what is before it in a frame: Ethernet, IPv4, UDP.
+/// The longest datagram, and the headers before it: Ethernet, IPv4, UDP.
 const DATAGRAM: usize = 65_507;
 const HEADERS: usize = 14 + 20 + 8;
 
@@ -35,14 +35,14 @@ pub(super) enum Shape {
     /// 7:4:1 of 64, 594 and 1518 bytes.
     Imix,
     Full,
-    /// As long as a frame can be before it is segmented.
+    /// The longest frame before segmentation.
     Super,
 }
 
 impl Shape {
     pub(super) const ALL: [Self; 4] = [Self::Small, Self::Imix, Self::Full, Self::Super];
 
-    /// As in rows.
+    /// The name in rows.
     pub(super) const fn name(self) -> &'static str {
         match self {
             Self::Small => "64",
@@ -52,7 +52,7 @@ impl Shape {
         }
     }
 
-    /// How many of which length there are in a turn.
+    /// The lengths in a turn, with the number of packets of each.
     const fn turn(self) -> &'static [(usize, u32)] {
         match self {
             Self::Small => &[(64, 1)],
@@ -77,7 +77,7 @@ impl Shape {
     }
 }
 
-/// What was sent.
+/// The result of sending.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Sent {
     pub(super) frames: u64,
@@ -87,16 +87,17 @@ pub(super) struct Sent {
 /// A sender at one end of the cable.
 pub(super) struct Load<'a> {
     pub(super) near: &'a Site,
-    /// Whether that is ours, and nobody minds what its stack sends.
+    /// Whether the interface belongs to a lab, so that the stack may send to it.
     pub(super) is_lab: bool,
-    /// It sends from there.
+    /// The CPU of the sender.
     pub(super) cpu: Option<u32>,
-    /// A trial ends before it has sent more.
+    /// The most bytes of a trial.
     pub(super) most_bytes: u64,
 }
 
 impl Load<'_> {
-    /// Sends packets of this shape for `window`, `rate` a second, or with `None` all it can.
+    /// Sends packets of this shape for `window`: `rate` per second, or as many as possible with
+    /// `None`.
     pub(super) fn send(
         &self,
         shape: Shape,
@@ -111,7 +112,7 @@ impl Load<'_> {
             let mut pace = Pace::new(rate, source.least());
             let begin = Instant::now();
             let mut sent = Sent::default();
-            // A sender that does not keep up is not waited for.
+            // The limit for a sender that does not keep up.
             while sent.frames < count.min(most)
                 && sent.elapsed < window + window / 4
                 && !stop.load(Ordering::Relaxed)
@@ -133,7 +134,7 @@ impl Load<'_> {
         })
     }
 
-    /// Sends a packet: some programs look around only when they have one.
+    /// Sends a packet: some programs check their signals only when a packet arrives.
     pub(super) fn push(&self) -> Result<()> {
         let shape = if self.is_lab { Shape::Super } else { Shape::Small };
         self.at_the_end(|| match Source::new(self.near, shape)? {
@@ -145,7 +146,7 @@ impl Load<'_> {
         })
     }
 
-    /// On a thread of its own, in the namespace and on the CPU.
+    /// Runs `work` on a separate thread, in the namespace of the near end and on the CPU.
     fn at_the_end<T: Send>(&self, work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
         let inside = || {
             if let Some(cpu) = self.cpu {
@@ -158,9 +159,9 @@ impl Load<'_> {
     }
 }
 
-/// What sends.
+/// The sending object.
 enum Source {
-    /// In turns, so many of each.
+    /// Senders that take turns, each with its number of packets.
     Kernel(Vec<(LiveSender, u32)>),
     Socket(UdpSocket, u64),
 }
@@ -169,7 +170,7 @@ impl Source {
     fn new(near: &Site, shape: Shape) -> Result<Self> {
         if shape == Shape::Super {
             let failed = |call| move |error| Error::io("load", call, error);
-            // It may be there already.
+            // The entry may exist already.
             let _ = link::add_neighbour(near.interface(), NOBODY, NOBODY_MAC);
             let socket = UdpSocket::bind((near.address, 0)).map_err(failed("bind"))?;
             return Ok(Self::Socket(socket, 0));
@@ -181,11 +182,11 @@ impl Source {
         shape.turn().iter().map(sender).collect::<Result<Vec<_>>>().map(Self::Kernel)
     }
 
-    /// How many are worth a call at least.
+    /// The least number of frames that is worth a call.
     fn least(&self) -> u64 {
         match self {
             Self::Kernel(senders) if senders.len() == 1 => 64,
-            // 32 of the least frequent one.
+            // 32 turns.
             Self::Kernel(senders) => {
                 32 * u64::from(senders.iter().map(|(_, count)| count).sum::<u32>())
             }
@@ -193,7 +194,7 @@ impl Source {
         }
     }
 
-    /// Sends about so many; how many it were.
+    /// Sends about `frames` frames and returns the exact number.
     fn send(&mut self, frames: u64) -> Result<u64> {
         match self {
             Self::Kernel(senders) => {
@@ -222,7 +223,7 @@ impl Source {
 
 static PAYLOAD: [u8; DATAGRAM] = [0xA5; DATAGRAM];
 
-/// When how many frames are due.
+/// Computes when frames are due.
 struct Pace {
     rate: Option<f64>,
     least: u64,
@@ -234,13 +235,13 @@ impl Pace {
         Self { rate, least, granted: 0.0 }
     }
 
-    /// How many are due after this time, or how long to wait until enough are.
+    /// How many frames are due at this time, or how long to wait until enough are.
     fn due(&mut self, elapsed: Duration) -> std::result::Result<u64, Duration> {
         let Some(rate) = self.rate else { return Ok(self.least * 4) };
         let target = rate * elapsed.as_secs_f64();
-        // A millisecond's worth, so that a sleep is short beside it.
+        // At least the frames of a millisecond, so that the overhead of sleeping is small.
         let least = (self.least as f64).max(rate / 1000.0);
-        // What is later than that is forgotten.
+        // A longer delay is not made up for.
         let late = least.max(rate * LATE.as_secs_f64());
         self.granted = self.granted.max(target - late);
         let due = target - self.granted;
@@ -250,7 +251,7 @@ impl Pace {
         Ok(due as u64)
     }
 
-    /// So many were sent.
+    /// Records that `frames` were sent.
     fn sent(&mut self, frames: u64) {
         self.granted += frames as f64;
     }

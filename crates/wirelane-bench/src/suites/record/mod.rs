@@ -1,17 +1,18 @@
-//! The suite `record`: packets to disk and back, beside the other programs that record.
+//! The suite `record`: packets to disk and back, compared with the other programs that record.
 //!
-//! * `dd`: what the directory takes, past the page cache. The yardstick of every round.
-//! * `sim`: ours from the simulated interface, which waits for the recorder and so shows what it
-//!   can write.
+//! * `dd`: the write rate of the directory without the page cache, as the yardstick of every round.
+//! * `sim`: Wirelane records from the simulated interface, which waits for the recorder and so
+//!   shows the highest write rate.
 //! * `veth`: the highest rate without loss from a cable, searched as in the suite `noloss`, of
 //!   every program.
-//! * `cost`: CPU time of a recorded byte, at a rate that all of them take.
+//! * `cost`: CPU time of a recorded byte, at a rate that all programs sustain.
 //!
-//! * `query`: how long a query of a large store takes.
-//! * `index`, `compress`: what these parts cost alone, on one thread.
+//! * `query`: the time of a query in a large store.
+//! * `index`, `compress`: the cost of these parts without the others, on one thread.
 //!
-//! All write to the same directory, in turns. Other programs write through the page cache (but
-//! stenotype): a trial is too short for the disk to hold them up. That is to their advantage.
+//! All programs write to the same directory, in turns. Except for stenotype, the other programs
+//! write through the page cache: a trial is too short for the disk to slow them down, which is to
+//! their advantage.
 
 mod bed;
 mod cost;
@@ -44,7 +45,7 @@ const STORE: [u64; 2] = [1_000_000_000, 64_000_000];
 
 /// How many seconds [`CASES`] take within a report, with `--quick` and in full.
 const PARTS: [[u64; 5]; 2] = [[4, 8, 10, 14, 0], [10, 41, 18, 155, 53]];
-/// What a report has time to search for: each search takes a program half a minute.
+/// The shapes that a report has time to search for: each search takes half a minute per program.
 const BRIEF: [Shape; 1] = [Shape::Imix];
 
 /// Measure recording to a directory: the highest rate without loss, CPU time per byte, the cost of
@@ -73,7 +74,7 @@ impl Suite for RecordSuite {
     const USUAL: [u64; 2] = shares::sums(&PARTS);
 
     fn in_report(&mut self, effort: &Effort, folder: &Path) {
-        // A store that is written and queried in a part of the report's time.
+        // The size of a store that is written and queried in its share of the report's time.
         self.store = effort.brief.then_some(STORE[0] / 4);
         self.disk = Some(folder.to_owned());
     }
@@ -134,7 +135,7 @@ impl Suite for RecordSuite {
 }
 
 impl RecordSuite {
-    /// Whether what was asked for can be measured on a port of the user's.
+    /// Whether the requested cases can be measured on the user's port.
     fn check(&self, wired: &Wired) -> Result<()> {
         if let Some(case) =
             self.cases.iter().find(|case| !["cost", "veth"].contains(&case.as_str()))
@@ -148,7 +149,7 @@ impl RecordSuite {
         Ok(())
     }
 
-    /// Whether this case is asked for.
+    /// Whether this case is wanted.
     fn has(&self, case: &str) -> bool {
         self.cases.is_empty() || self.cases.iter().any(|own| own == case)
     }

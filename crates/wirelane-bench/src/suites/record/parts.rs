@@ -1,8 +1,9 @@
-//! What the parts of recording cost alone, on one thread: the index of a packet, and compressing.
+//! The cost of two parts of recording, without the others, on one thread: the index of a packet,
+//! and compression.
 //!
-//! `lz4 -1` compresses the same bytes. Its time is that of the process: it reads the file from
-//! memory and writes to nowhere. Ours is that of the thread, which has the bytes in memory and
-//! leaves them there.
+//! `lz4 -1` compresses the same bytes. Its figure is the time of the process, which reads the file
+//! from memory and writes to /dev/null. Wirelane's figure is the time of the thread, whose input
+//! and output are in memory.
 
 use std::fs;
 use std::hint::black_box;
@@ -25,9 +26,9 @@ use crate::row::params;
 const LZ4: &str = "lz4";
 const INDEX: &str = "index";
 const COMPRESS: &str = "compress";
-/// Packets of a sample: a segment of the usual size has as many.
+/// Packets of a sample: as many as in a segment of the usual size.
 const PACKETS: u64 = 650_000;
-/// Flows that an index of a busy cable has to know: the packets of these are dealt again and again.
+/// Flows that an index of a busy cable has: the packets of these flows are repeated.
 const FLOWS: u64 = 10_000;
 /// Bits of a packet.
 const BITS: f64 = MEAN * 8.0;
@@ -51,18 +52,18 @@ pub(super) fn parts(bed: &Bed<'_>, job: &mut Job<'_>) -> Result<()> {
     ])
 }
 
-/// Blocks as long as an extent on disk, and where in them the packets are.
+/// Blocks of the length of an extent on disk, and the ranges of the packets in them.
 #[derive(Default)]
 struct Piece {
     blocks: Vec<u8>,
     packets: Vec<Range<usize>>,
 }
 
-/// All of a segment.
+/// The pieces of a segment.
 fn pieces() -> Vec<Piece> {
     let mut traffic = Traffic::new();
     let (mut pieces, mut piece) = (Vec::new(), Piece::default());
-    // As many packets as give that many flows, once more after the other.
+    // The packets of that many flows, repeated.
     let round = FLOWS * super::traffic::PACKETS_OF_FLOW;
     for number in 0..PACKETS {
         let data = traffic.packet(number % round);
@@ -126,7 +127,7 @@ fn compress(pieces: &[Piece]) -> Result<f64> {
     Ok(bytes(pieces) * 1e9 / (clock::thread_cpu_ns() - begin) as f64)
 }
 
-/// The same of the other program.
+/// The same for the other program.
 fn theirs(program: &Path, pieces: &[Piece], bed: &Bed<'_>, job: &mut Job<'_>) -> Result<f64> {
     bed.in_folder(|folder| {
         let file = folder.join("segment");

@@ -1,10 +1,9 @@
-//! How long a query of a large store takes: `wirelane extract` beside `tcpdump -r` over the
+//! The time of a query in a large store: `wirelane extract`, compared with `tcpdump -r` over the
 //! segments.
 //!
-//! The store is written by the library: two hours of traffic, whose flows are known beforehand.
-//! Nothing of it is in the page cache when a program starts. Of the segments tcpdump reads those
-//! whose names say that they have packets of the time that was asked for. What both found is
-//! counted: a flow must have as many packets in either.
+//! The library writes the store: two hours of traffic with known flows. The page cache has none of
+//! it when a program starts. tcpdump reads only segments whose names include the requested time.
+//! The packets found are counted: both programs must find the same number of packets of a flow.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -26,7 +25,7 @@ use crate::statistics::rounds::Rounds;
 
 const CASE: &str = "query";
 const TCPDUMP: &str = "tcpdump";
-/// The time of the traffic, and the part of it that is asked for.
+/// The time of the traffic, and the requested part of it.
 const SPAN: Duration = Duration::from_secs(2 * 3600);
 const ASKED: Duration = Duration::from_secs(5 * 60);
 /// A block around a packet of IMIX.
@@ -35,7 +34,8 @@ const AROUND: f64 = 34.0;
 const BATCH: u64 = 64;
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Measures each question, with a store of about `bytes`; with a cable also of stenographer.
+/// Measures each question, with a store of about `bytes`. With a cable, stenographer is measured,
+/// too.
 pub(super) fn query(bed: &Bed<'_>, cable: Option<&Cable<'_>>, bytes: u64, job: &mut Job<'_>) {
     job.find(TCPDUMP);
     job.tell("writing a store to be queried");
@@ -54,7 +54,7 @@ pub(super) fn query(bed: &Bed<'_>, cable: Option<&Cable<'_>>, bytes: u64, job: &
             let recorded = Recorded::write(cable, folder, store.packets, job)?;
             let server = recorded.serve(job.stop)?;
             let result = store.ask_steno(&recorded, bed, &mut questions, job);
-            // It does not always end well when it is asked to.
+            // It may fail when it is asked to end.
             let _ = server.interrupt(PATIENCE);
             result
         });
@@ -72,22 +72,23 @@ pub(super) fn query(bed: &Bed<'_>, cable: Option<&Cable<'_>>, bytes: u64, job: &
     }
 }
 
-/// A store, and what is known of it.
+/// A store, and its known content.
 struct Store {
     path: PathBuf,
-    /// When the first packet came.
+    /// The time of the first packet.
     begin: u64,
     packets: u64,
     bytes: u64,
 }
 
-/// What is asked for.
+/// A query.
 struct Question {
     name: &'static str,
     expression: String,
-    /// Packets from then on and before then.
+    /// The requested time: from the first value to the second.
     time: Option<[u64; 2]>,
-    /// Milliseconds of ours, tcpdump and stenographer, and how many packets they found.
+    /// Milliseconds of Wirelane, tcpdump and stenographer, and the number of packets that they
+    /// found.
     samples: [Vec<f64>; 3],
     found: [u64; 3],
 }
@@ -134,7 +135,7 @@ impl Store {
         Ok(Self { bytes, ..store })
     }
 
-    /// When this packet came.
+    /// The time of this packet.
     fn time(&self, number: u64) -> u64 {
         let share = u128::from(number) * SPAN.as_nanos() / u128::from(self.packets.max(1));
         self.begin + share as u64
@@ -193,7 +194,7 @@ impl Store {
         Ok(questions)
     }
 
-    /// Asks stenographer the same, about the same part of the time.
+    /// Sends the same queries to stenographer, for the same part of the time.
     fn ask_steno(
         &self,
         recorded: &Recorded,
@@ -221,7 +222,7 @@ impl Store {
         Ok(())
     }
 
-    /// How long ours takes, and how many packets it finds.
+    /// The time of Wirelane's query, and the number of packets that it finds.
     fn ours(
         &self,
         bed: &Bed<'_>,
@@ -243,7 +244,7 @@ impl Store {
         Ok((elapsed, count(&out, bed, job)?))
     }
 
-    /// How long it takes to read the segments one after the other, and how many packets are found.
+    /// The time to read the segments one after the other, and the number of packets found.
     fn theirs(
         &self,
         program: &Path,
@@ -300,7 +301,7 @@ fn ms(time: Duration) -> f64 {
     time.as_secs_f64() * 1e3
 }
 
-/// Lets the page cache forget the files of a directory.
+/// Removes the files of a directory from the page cache.
 fn forget(folder: &Path) -> Result<()> {
     let failed = |error| Error::io(folder.display().to_string(), "forget", error);
     for entry in std::fs::read_dir(folder).map_err(failed)?.flatten() {
@@ -311,7 +312,7 @@ fn forget(folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// How many packets a file has.
+/// The number of packets in a file.
 fn count(file: &Path, bed: &Bed<'_>, job: &mut Job<'_>) -> Result<u64> {
     let Some(program) = find(TCPDUMP) else { return Ok(1) };
     let mut command = Command::new(program);

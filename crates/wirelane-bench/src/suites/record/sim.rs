@@ -1,4 +1,4 @@
-//! What ours writes when nothing else limits it, and what `dd` writes to the same directory.
+//! The highest write rate of Wirelane, with no other limit, and of `dd` to the same directory.
 
 use std::fs;
 use std::time::Duration;
@@ -13,15 +13,14 @@ use crate::row::params;
 use crate::suites::bed::{DD, dd_direct};
 
 const CASE: &str = "sim";
-/// Lengths of packets, and how many bytes there are of each on average. The simulated interface has
-/// no longer ones.
+/// Lengths of packets, and the average bytes of each. The simulated interface has no longer ones.
 const SIZES: [(&str, f64); 4] =
     [("64", 64.0), ("imix", 4342.0 / 12.0), ("1500", 1500.0), ("9216", 9216.0)];
-/// What is written within the time of a sample, about.
+/// Bytes per second of a sample, about.
 const BYTES_PER_S: f64 = 1e9;
-/// Small packets take longer than the disk: fewer bytes are enough.
+/// Small packets take longer than the disk, so fewer bytes are enough.
 const MOST_PACKETS: f64 = 4e6;
-/// Receiving threads, and how is compressed.
+/// Receiving threads, and compression.
 const WAYS: [(u64, Option<&str>); 3] = [(1, None), (2, None), (1, Some("lz4"))];
 
 /// Measures each length of packets, in each way.
@@ -70,10 +69,10 @@ struct Written {
 }
 
 impl Recordings<'_> {
-    /// Another one first in every other round.
+    /// Runs both programs, in alternating order.
     fn measure(&self, job: &mut Job<'_>) -> Result<Sample> {
         let plain = self.packets as f64 * self.mean;
-        // Compressed packets have no yardstick: `dd` writes all of its zeroes.
+        // Compressed packets have no yardstick: `dd` writes zeroes without compression.
         let has_yardstick = self.compress.is_none();
         let mut rate = None;
         if has_yardstick && job.round.is_multiple_of(2) {

@@ -1,12 +1,11 @@
-//! The same queries to stenographer: the packets of the store are sent to stenotype once more,
-//! which records them with the times at which they come; then the server that belongs to it is
-//! asked.
+//! The same queries to stenographer: the packets of the store are sent to stenotype, which records
+//! them with the times of their arrival. Then its server is queried.
 //!
-//! A time in its queries chooses whole files, so it finds more of a part of the time than the
-//! others.
+//! A time in its queries selects whole files, so it finds more packets than the others for a part
+//! of the time.
 //!
-//! Its certificates are those that the Debian package makes. It starts a recorder of its own, in
-//! whose place there is a script that waits: nothing else is to be recorded.
+//! The certificates are those that the Debian package makes. The server starts its own recorder: a
+//! script that waits takes its place, because no more packets are recorded.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -30,18 +29,18 @@ use crate::peers::recorders::{RECORDERS, Recording, STENOTYPE};
 use crate::peers::{find, missing};
 use crate::suites::bed;
 
-/// The server, and what it is asked with.
+/// The server and its client.
 pub(super) const STENOGRAPHER: &str = "stenographer";
 const CURL: &str = "curl";
 const CERTIFICATES: &str = "/etc/stenographer/certs";
 const PORT: u16 = 21_234;
-/// Packets per second that stenotype is sent: it writes an index of every one.
+/// Packets per second to stenotype, which writes an index entry for every one.
 const RATE: f64 = 400_000.0;
 const LIMIT: Duration = Duration::from_secs(60);
-/// For one whose end has been waited for already.
+/// How long to wait for a program that should have ended already.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// Packets that stenotype has recorded, and when they came.
+/// Packets that stenotype has recorded, and the time of recording.
 pub(super) struct Recorded {
     folder: PathBuf,
     begin: u64,
@@ -80,8 +79,8 @@ impl Recorded {
         thread::sleep(steno.drain);
         running.ask_to_end();
         let load = cable.load();
-        // The last index is written when it ends, as long as the packets took at most. Some
-        // versions of it hang when they have lost one.
+        // The last index is written at the end, which takes at most as long as the packets took.
+        // Some versions hang after a lost packet.
         let deadline = Instant::now() + LIMIT / 4 + Duration::from_nanos(end - begin);
         while running.is_running() && Instant::now() < deadline {
             load.as_ref().map_or(Ok(()), Load::push)?;
@@ -123,19 +122,19 @@ impl Recorded {
         let program = find(STENOGRAPHER);
         let program = program.ok_or_else(|| Error::failed(STENOGRAPHER, missing(STENOGRAPHER)))?;
         let mut command = Command::new(program);
-        // Its temporary directory goes with ours.
+        // Its temporary directory is removed with the folder.
         command.env("TMPDIR", &self.folder);
         command.arg("-config").arg(&file).args(["-syslog=false", "-v", "2"]);
         let cpus = bed::cpus();
         let mut running = Running::start(&mut command, &cpus, None)?;
         running.wait_for("Starting stenotype", LIMIT, stop)?;
-        // It looks for files when it starts.
+        // It looks for files after it starts.
         thread::sleep(Duration::from_secs(2));
         Ok(running)
     }
 
-    /// The query that asks for an expression of ours, in the part of the time that `window` is of
-    /// the whole.
+    /// The query for an expression of Wirelane. `window` is a part of the time, as shares of the
+    /// whole.
     pub(super) fn query(&self, expression: &str, window: Option<[f64; 2]>) -> String {
         let mut text = format!("({expression})");
         for protocol in ["tcp", "udp"] {
@@ -151,7 +150,8 @@ impl Recorded {
         text
     }
 
-    /// What asks the server, as stenoread does, and writes what it gets to `out`.
+    /// The command that sends the query to the server, as stenoread does, and writes the answer to
+    /// `out`.
     pub(super) fn ask(&self, query: &str, out: &Path) -> Result<Command> {
         let curl = find(CURL).ok_or_else(|| Error::failed(CURL, missing(CURL)))?;
         let mut command = Command::new(curl);
@@ -168,13 +168,13 @@ impl Recorded {
         Ok(command)
     }
 
-    /// Files that were recorded, for the page cache to forget.
+    /// The directories of recorded files, to remove them from the page cache.
     pub(super) fn folders(&self) -> [PathBuf; 2] {
         ["PKT0", "IDX0"].map(|name| self.folder.join(name))
     }
 }
 
-/// Sends packets by a packet socket, at [`RATE`].
+/// Sends packets through a packet socket, at [`RATE`].
 fn feed(cable: &Cable<'_>, packets: u64, stop: &AtomicBool) -> Result<()> {
     let nobody = || Error::failed(STENOTYPE, "nothing of ours sends to it");
     let near = cable.near().ok_or_else(nobody)?;
@@ -195,7 +195,7 @@ fn feed(cable: &Cable<'_>, packets: u64, stop: &AtomicBool) -> Result<()> {
         let room = batch.room().min(usize::try_from(packets - made).unwrap_or(usize::MAX));
         tx.allocate(&mut batch, room);
         for frame in batch.iter_mut().skip(kept) {
-            // The frames of the port are longer than any packet of ours.
+            // Cannot fail: the frames of the port are longer than the packets.
             let _ = frame.fill(traffic.packet(made));
             made += 1;
         }

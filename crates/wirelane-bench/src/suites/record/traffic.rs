@@ -1,9 +1,9 @@
-//! Packets of many flows, each a pure function of its number: what a query looks for is known
-//! beforehand.
+//! Packets of many flows, each a pure function of its number, so that the result of a query is
+//! known.
 //!
-//! A flow has six packets on average, all of them near each other. Clients are all about as busy;
-//! of servers a few have most of the flows. Lengths are IMIX. The payload is text, which compresses
-//! as text does.
+//! A flow has six packets on average, close to each other. All clients are about equally busy; a
+//! few servers have most of the flows. Lengths are IMIX. The payload is text, and compresses like
+//! text.
 
 use std::fmt::Write as _;
 use std::net::Ipv4Addr;
@@ -21,7 +21,7 @@ pub(super) const MEAN: f64 = 4342.0 / 12.0;
 /// Ethernet, IPv4, and the longer header of a transport.
 const HEADERS: usize = 14 + 20 + 20;
 
-/// Who talks with whom.
+/// The addresses and ports of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Flow {
     pub(super) client: Ipv4Addr,
@@ -39,7 +39,7 @@ impl Flow {
         let popular = (bits >> 20) % SERVERS;
         Self {
             client: address([10, 0, 0, 1], bits % CLIENTS),
-            // The square makes the first ones the busiest.
+            // The square makes the first servers the busiest.
             server: address([172, 16, 0, 1], popular * popular / SERVERS),
             client_port: 1024 + ((bits >> 32) % 60_000) as u16,
             server_port: [443, 80, 53, 8080][(bits >> 56) as usize % 4],
@@ -50,7 +50,7 @@ impl Flow {
         self.server_port == 53
     }
 
-    /// An expression that its packets match, and no others.
+    /// An expression that only the packets of this flow match.
     pub(super) fn expression(&self) -> String {
         let mut text = format!("host {} and host {}", self.client, self.server);
         let protocol = if self.is_udp() { "udp" } else { "tcp" };
@@ -137,7 +137,7 @@ impl Traffic {
     }
 }
 
-/// SplitMix64 (Steele, Lea, Flood, 2014): every number has another.
+/// SplitMix64 (Steele, Lea, Flood, 2014), a bijection.
 fn mix(number: u64) -> u64 {
     let mut bits = number.wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     bits = (bits ^ bits >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);

@@ -1,7 +1,7 @@
 //! The highest rate that each program records from a cable without losing a packet.
 //!
-//! Every step of a search starts the program with an empty directory, sends, ends it, and hears
-//! what it has recorded.
+//! Every step of a search starts the program with an empty directory, sends, ends the program, and
+//! reads its counts.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ use crate::suites::bed::Bisection;
 const CASE: &str = "veth";
 /// Relative precision of a rate.
 const RESOLUTION: f64 = 0.05;
-/// How long a search may take: what has passed until then is the figure.
+/// The longest time of a search. The figure is then the best rate so far.
 const LONGEST_SEARCH: Duration = Duration::from_secs(90);
 
 /// Searches with packets of these shapes, for every program.

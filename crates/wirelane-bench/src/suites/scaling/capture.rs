@@ -1,13 +1,13 @@
-//! Two queues on two threads beside one queue on one thread, as `wirelane capture` runs them.
+//! Two queues on two threads compared with one queue on one thread, as in `wirelane capture`.
 //!
 //! ```text
 //!   one CPU:   sim:1 ─▶ capture --single ─▶ file             /dev/zero ─▶ dd ─▶ file
 //!   two CPUs:  sim:2 ─▶ capture --split ─▶ file, file        two dd, half of the bytes each
 //! ```
 //!
-//! A file in memory consists of pages that the kernel has to find; how well that scales is not up
-//! to the capture. So where packets are written, one and two processes of `dd` write as many bytes:
-//! the control. The rate of ours is that of its threads, without starting and ending the process.
+//! The kernel must find the pages of a file in memory, and how well that scales does not depend on
+//! the capture. So if packets are written, one and two processes of `dd` write the same number of
+//! bytes: the control. Wirelane's rate excludes the start and the end of the process.
 
 use std::path::Path;
 use std::process::Command;
@@ -26,9 +26,9 @@ const CASE: &str = "capture";
 const FLOWS: u64 = 256;
 /// How long a program may take.
 const LIMIT: Duration = Duration::from_secs(60);
-/// Packets of the first run, which shows how many the others should have.
+/// Packets of the first run, which shows how many packets the later runs need.
 const FIRST: u64 = 200_000;
-/// However short the samples of others are: threads take their time to start.
+/// The shortest sample, whatever the plan: threads take time to start.
 const SHORTEST: Duration = Duration::from_millis(500);
 
 /// Measures one queue and two: packets are only read, written to memory, and to `disk` if there is
@@ -57,7 +57,7 @@ pub(super) fn capture(disk: Option<&Path>, job: &mut Job<'_>) -> Result<()> {
     job.take(cases)
 }
 
-/// A seed with which two queues get the same number of packets. With others one thread would end
+/// A seed that gives both queues the same number of packets. With others, one thread would end
 /// before the other.
 fn even_seed() -> Result<u64> {
     for seed in 1..200 {
@@ -73,17 +73,17 @@ fn even_seed() -> Result<u64> {
 /// The packets, and the place to write them to.
 struct Condition<'a> {
     cpus: [u32; 2],
-    /// How long one queue takes, about.
+    /// The approximate time of one queue.
     window: Duration,
     /// Packets are only read if `None`.
     place: Option<&'a Place>,
     size: u64,
     seed: u64,
-    /// Packets of a run, when that is known.
+    /// Packets of a run, once known.
     packets: Option<u64>,
 }
 
-/// One and two; the other way round in every other round.
+/// One and two, in alternating order.
 fn in_turn(round: u32) -> [usize; 2] {
     if round % 2 == 1 { [1, 2] } else { [2, 1] }
 }
@@ -114,8 +114,8 @@ impl Condition<'_> {
         Ok(self.figures(rates, Some(controls)))
     }
 
-    /// The figures of packets per second of the command, and of bits per second of `dd`, with one
-    /// queue and with two.
+    /// The figures of Wirelane's packets per second, and of bits per second of `dd`, with one queue
+    /// and with two.
     fn figures(&self, rates: [f64; 2], controls: Option<[f64; 2]>) -> Vec<Figure> {
         let mut figures = Vec::new();
         for (queues, rate) in (1..).zip(rates) {
@@ -143,7 +143,7 @@ impl Condition<'_> {
         self.size.next_multiple_of(4) + 32
     }
 
-    /// Packets per second of our command.
+    /// Packets per second of Wirelane's command.
     fn rate(&self, queues: usize, packets: u64, job: &mut Job<'_>) -> Result<f64> {
         let Self { size, seed, .. } = self;
         let port = format!("sim:{queues}?count={packets}&size={size}&flows={FLOWS}&seed={seed}");
@@ -169,7 +169,7 @@ impl Condition<'_> {
         }
     }
 
-    /// Bits per second of so many processes of `dd`, each with a CPU, that write `bytes` together.
+    /// Bits per second of `writers` processes of `dd`, each on a CPU, that write `bytes` together.
     fn control(&self, place: &Place, writers: usize, bytes: u64) -> Result<f64> {
         let share = bytes / writers as u64;
         place.folder.make()?;

@@ -1,20 +1,18 @@
-//! The suite `scaling`: what more queues, each with a thread, bring (the 2010 multiqueue socket
+//! The suite `scaling`: the gain of more queues, each with a thread (the 2010 multiqueue socket
 //! paper).
 //!
-//! One to as many queues as there are CPUs receive and drop: of the simulated interface, which
-//! costs so little that what threads do to each other is what shows, and of sockets on a veth pair,
-//! where the CPU of a queue does all that is done for its packets, from sending them to reading
-//! them.
+//! One to as many queues as CPUs receive and drop packets. The queues of the simulated interface
+//! cost so little that the effect of threads on each other dominates. With sockets on a veth pair,
+//! the CPU of a queue does all the work for its packets, from sending to reading.
 //!
 //! ```text
 //!   CPU i:   TX queue i ─▶ veth ─▶ RX queue i ─▶ socket i ─▶ rxdrop
 //! ```
 //!
-//! On a machine that is busy with other things the rate also shows what those took;
-//! `cpu_efficiency` does not, as it compares the CPU time of a packet: what is below 1 there, the
-//! threads or the caches that they share cost. A law is fitted to each round ([`Scalability`]);
-//! what it says about more CPUs than the machine has is in rows of a case of its own,
-//! `rx-projected`, and never among the measured ones.
+//! On a busy machine, the rate also depends on the other load. `cpu_efficiency` does not, because
+//! it compares the CPU time of a packet: a value below 1 is the cost of threads and shared caches.
+//! A law is fitted to each round ([`Scalability`]). Its predictions for more CPUs than the machine
+//! has are rows of the separate case `rx-projected`, and never mixed with measured ones.
 
 mod capture;
 
@@ -118,7 +116,7 @@ impl Suite for ScalingSuite {
 /// Measures more and more queues of `port`, or of a simulated interface and of a lab.
 ///
 /// # Errors
-/// The port that was named cannot be opened or fails.
+/// The named port cannot be opened or fails.
 fn scaling(wanted: Wanted, port: Option<&Spec>, job: &mut Job<'_>) -> Result<()> {
     let cores = (bed::cpus().len() as u32).clamp(1, MOST);
     let (cores, lab) = match port {
@@ -142,7 +140,7 @@ fn scaling(wanted: Wanted, port: Option<&Spec>, job: &mut Job<'_>) -> Result<()>
     for curve in &curves {
         let of_curve = measured.iter().filter(|row| row.params.has(("port", curve.name)));
         let of_curve: Vec<_> = of_curve.collect();
-        // The mode, and for a port of the user its interface and its sender.
+        // The mode and, for the user's port, its interface and its sender.
         let first = of_curve.iter().find(|row| row.metric == "packets_per_s");
         let names = ["port", "mode", "interface", "load"];
         let is_told = |(name, _): &&(&str, Param)| names.contains(name);
@@ -164,7 +162,7 @@ fn scaling(wanted: Wanted, port: Option<&Spec>, job: &mut Job<'_>) -> Result<()>
     Ok(())
 }
 
-/// Sockets in a lab: their name, and what to open.
+/// Sockets in a lab: their names, and the ports to open.
 const SOCKETS: [(&str, &str); 2] = [("packet", "packet:wl-b"), ("xdp", "xdp:wl-b?mode=native")];
 
 /// The same port with more and more queues.
@@ -184,12 +182,12 @@ impl Curve {
             }
             Spec { queues: Some(queues), ..port.clone() }
         };
-        // A bare name that only looks is `packet:`.
+        // A bare name for receiving means `packet:`.
         let name = port.backend.map_or("packet", Backend::as_str);
         Self { name, ports: counts.iter().map(first).collect() }
     }
 
-    /// The simulated interface, and where there is a lab its sockets.
+    /// The simulated interface and, with a lab, its sockets.
     fn all(counts: &[u32], in_lab: bool) -> Result<Vec<Self>> {
         let sim = |count: &u32| format!("sim:{count}?flows=1024").parse();
         let ports = counts.iter().map(sim).collect::<Result<_>>()?;
@@ -201,7 +199,7 @@ impl Curve {
     }
 }
 
-/// How many queues a port of the user's receives from.
+/// How many queues the user's port receives from.
 fn queues_of(port: &Spec, take_all: bool) -> Result<u32> {
     if !matches!(port.backend, None | Some(Backend::Packet | Backend::Xdp)) {
         let error = Error::usage(format!("port '{port}'"), "it is no socket of an interface");
@@ -217,7 +215,7 @@ fn queues_of(port: &Spec, take_all: bool) -> Result<u32> {
     Ok((opened.info().queues.len() as u32).max(1))
 }
 
-/// What was measured with so many queues, by round.
+/// The samples with this number of queues, by round.
 struct QueueFigures {
     queues: u32,
     /// Packets per second.
@@ -244,7 +242,7 @@ fn rows(port: &Params, figures: &[QueueFigures], cores: u32, job: &mut Job<'_>) 
         let params = params![size = SIZE, queues = u64::from(queues), cpus = cpus];
         job.subject(case, port.clone().and(params.0)).row(metric, samples)
     };
-    // One law per round, of what was measured in that round.
+    // One law per round, fitted to the figures of that round.
     let laws: Vec<Option<Scalability>> = (0..single.rates.len())
         .map(|round| {
             let point = |of: &QueueFigures| Some((of.queues, *of.rates.get(round)?));
@@ -264,7 +262,7 @@ fn rows(port: &Params, figures: &[QueueFigures], cores: u32, job: &mut Job<'_>) 
             rows.push(row("rx", *queues, "lost_share", lost));
         }
     }
-    // Where nothing came, nothing follows from it.
+    // Rates of zero give no finite figures.
     rows.retain(|row| row.samples.iter().all(|one| one.is_finite()));
     let laws: Vec<Scalability> = laws.into_iter().flatten().collect();
     for queues in [2, 4, 8, 16].map(|factor| factor * cores) {
@@ -314,7 +312,7 @@ mod tests {
         assert_eq!(of("rx", "cpu_efficiency")[1].samples, [0.625, 1.0]);
         let projected = of("rx-projected", "packets_per_s");
         assert_eq!(projected.len(), 4);
-        // No more than linear, no less than what was measured.
+        // The projection is at most linear and at least the measured rate.
         let [least, ..] = projected[0].summary().unwrap();
         assert!(least > 20.0 && least < 44.0, "{projected:?}");
         assert!(report.rows.iter().all(|row| row.params.has(("port", "sim"))));

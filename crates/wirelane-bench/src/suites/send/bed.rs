@@ -1,4 +1,5 @@
-//! Where it is sent: cables whose far ends count or note times, and files.
+//! The environment of a sender: cables whose far ends count packets or record arrival times, and
+//! files.
 
 use std::cell::Cell;
 use std::fs;
@@ -24,24 +25,24 @@ use wirelane_lab::leftovers::Folder;
 
 /// How long a program may take to end.
 const LIMIT: Duration = Duration::from_secs(20);
-/// Until its rate is steady after its first packet.
+/// The time from a sender's first packet until its rate is steady.
 const SETTLE: Duration = Duration::from_millis(150);
-/// Between attempts to get a queue that is busy.
+/// The pause between attempts to open a busy queue.
 const RELEASE: Duration = Duration::from_millis(100);
-/// After the last packet of a file.
+/// The wait after the last packet of a file.
 const DRAIN: Duration = Duration::from_millis(100);
 /// Packets of a file that is sent as fast as possible, again and again.
 const PACKETS: u64 = 10_000;
 
-/// What was counted at the far end in some time.
+/// The packets counted at the far end, and the cost of sending.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Counted {
     pub(super) packets_per_s: f64,
-    /// CPU time of the sender per packet, in nanoseconds; `None` if the kernel does not say.
+    /// CPU time of the sender per packet, in nanoseconds; `None` if the kernel does not report it.
     pub(super) cpu_ns: Option<f64>,
 }
 
-/// Cables and files. All goes with this.
+/// Cables and files, which are removed when this is dropped.
 pub(super) struct Bed {
     pub(super) own: PathBuf,
     ends: Ends,
@@ -49,16 +50,17 @@ pub(super) struct Bed {
     /// How long a program may take to get ready.
     patience: Duration,
     pub(super) cpu: u32,
-    /// What our command has sent last at its fastest, in packets of 64 bytes per second.
+    /// The highest rate that Wirelane's command has reached so far, in packets of 64 bytes per
+    /// second.
     pub(super) fastest: Cell<Option<f64>>,
 }
 
-/// Cables of our own, or one of the user's.
+/// Cables of a lab, or a cable of the user.
 enum Ends {
     Labs {
         lab: Lab,
         counter: Drops,
-        /// Its far end notes when packets arrive.
+        /// A cable whose far end records arrival times.
         timed: Lab,
     },
     Named(Named),
@@ -76,7 +78,7 @@ impl Ends {
 }
 
 impl Bed {
-    /// On cables of our own, unless interfaces were named.
+    /// On cables of a lab, unless interfaces are named.
     pub(super) fn new(
         own: PathBuf,
         named: Option<Named>,
@@ -111,7 +113,7 @@ impl Bed {
         }
     }
 
-    /// Where the times of arrivals are noted, and where that is sent.
+    /// The two ends with arrival times: the sending end and the recording end.
     fn timed(&self) -> Option<(&Site, &Site)> {
         match &self.ends {
             Ends::Labs { timed, .. } => Some((&timed.near, &timed.far)),
@@ -119,12 +121,12 @@ impl Bed {
         }
     }
 
-    /// Whether times of arrivals can be noted.
+    /// Whether arrival times can be recorded.
     pub(super) fn notes_times(&self) -> bool {
         self.timed().is_some()
     }
 
-    /// Where it was measured, for rows.
+    /// The conditions, for rows.
     pub(super) fn params(&self) -> Params {
         match &self.ends {
             Ends::Labs { .. } => Params::default(),
@@ -139,8 +141,8 @@ impl Bed {
         }
     }
 
-    /// Starts `command`, counts at the far end for `window`, and ends it. Our own says in the end
-    /// what it did.
+    /// Starts `command`, counts at the far end for `window`, and ends it. Returns the summary of
+    /// Wirelane's command.
     pub(super) fn count(
         &self,
         command: &mut Command,
@@ -164,7 +166,7 @@ impl Bed {
         }
         let summary = match is_ours {
             true => Some(summary(&running.interrupt(LIMIT)?.stdout, command)?),
-            // How it takes that is its own affair.
+            // Dropping it kills it; its output is not needed.
             false => None,
         };
         if packets == 0 {
@@ -175,8 +177,8 @@ impl Bed {
         Ok((Counted { packets_per_s: packets as f64 / elapsed, cpu_ns }, summary))
     }
 
-    /// Starts `command` and waits for its first packet. The kernel takes its time to release the
-    /// queue of an AF_XDP socket that another program has closed: meanwhile it is busy.
+    /// Starts `command` and waits for its first packet. After a program closes an AF_XDP socket,
+    /// the queue stays busy until the kernel releases it.
     fn start(
         &self,
         command: &mut Command,
@@ -199,8 +201,8 @@ impl Bed {
         }
     }
 
-    /// Sends a file of 64-byte packets at these times by the command that `make` makes for it: when
-    /// each arrived.
+    /// Sends a file of 64-byte packets with these times, using the command from `make`. Returns the
+    /// arrival times.
     pub(super) fn replay(
         &self,
         name: &str,
@@ -236,12 +238,12 @@ impl Bed {
 
     /// Removes a file that [`Bed::replay`] has made.
     pub(super) fn forget(&self, name: &str) {
-        // It goes in the end in any case.
+        // The folder is removed at the end in any case.
         let _ = fs::remove_file(self.folder.file(name));
     }
 }
 
-/// Packets that have arrived, and when that was: together, or as nearly so as a busy machine
+/// Packets that have arrived, and the time of the count, which is as exact as a busy machine
 /// allows.
 fn reading(counting: &Counting<'_>) -> Result<(u64, Instant)> {
     const EXACT: Duration = Duration::from_micros(10);

@@ -1,4 +1,4 @@
-//! What is measured once in every round.
+//! The cases that are measured once in every round.
 
 use std::path::Path;
 use std::process::Command;
@@ -14,29 +14,30 @@ use crate::job::{self, Figure, Job, Sample};
 use crate::peers::senders::{Order, Sender};
 use crate::row::Params;
 
-/// Who sends.
+/// The sender.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Subject {
     Ours(Ours),
     Peer(Sender),
 }
 
-/// What is sent.
+/// The packets of a case.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum What {
-    /// Packets of this size that are generated in so many flows, as fast as possible.
+    /// Packets of this size, generated in this number of flows, as fast as possible.
     Generate { size: usize, flows: u32 },
-    /// A file of packets of this size, again and again, as fast as possible.
+    /// A file of packets of this size, repeated, as fast as possible.
     Loop { size: usize },
     /// Packets of 64 bytes at this share of the highest rate, in percent.
     Rate { percent: u64 },
-    /// A file with so many packets, in its own time.
+    /// A file with this number of packets, sent with its own timing.
     Timing { packets: u64 },
 }
 
 /// Distance of the packets of [`What::Timing`], on average.
 pub(super) const GAP_US: u64 = 100;
-/// A rate takes this many times as long to measure: what is sent at once is a smaller share of it.
+/// A rate is measured for this many windows, because packets are sent in bursts: a longer window
+/// reduces the error.
 const LONGER: u32 = 3;
 const SIZE: usize = 64;
 
@@ -126,7 +127,7 @@ impl<'a> Case<'a> {
         let (counted, summary) = self.bed.count(&mut command, window, true, job.stop)?;
         let error = (counted.packets_per_s / rate as f64 - 1.0).abs();
         let figures = [("packets_per_s", counted.packets_per_s), ("error_rate_share", error)];
-        // By which share our command says that it was off its schedule.
+        // The deviation from the schedule that Wirelane's command reports.
         let own = summary.and_then(|summary| summary["rate_error"].as_f64());
         let own = own.map(|share| ("error_rate_own_share", share.abs()));
         Ok(figures.into_iter().chain(own).into())
@@ -142,7 +143,7 @@ impl<'a> Case<'a> {
     }
 }
 
-/// The command that sends a file once, in its own time.
+/// The command that sends a file once, with its own timing.
 pub(super) fn replay(subject: Subject, bed: &Bed, path: &Path) -> Result<Command> {
     match subject {
         Subject::Ours(ours) => Ok(ours.replay(&bed.own, bed.interface(), path, false)),
