@@ -1,13 +1,13 @@
-//! Who sends to what is measured: one sender, or one for each queue, each on a CPU of its own.
+//! Senders of measured traffic: one sender, or one for each queue, each on a separate CPU.
 //!
 //! ```text
 //!   CPU i:   the kernel ─▶ XDP redirect ──▶ veth ─▶ RX queue i ─▶ xdp:
 //!            TX ring ─▶ sendto, queue i ──▶ veth ─▶ RX queue i ─▶ packet:
 //! ```
 //!
-//! The kernel sends faster, but nothing says by which queue a packet came that it redirects into a
-//! veth pair (`__xdp_build_skb_from_frame` records none): to sockets of AF_PACKET all of them are
-//! of one queue. So where several queues of `packet:` are measured there, sockets send.
+//! The kernel sends faster, but packets that it redirects into a veth pair have no recorded queue
+//! (`__xdp_build_skb_from_frame` records none): AF_PACKET sockets see all of them on one queue. So
+//! several queues of `packet:` are measured with sockets as senders.
 
 use std::fmt::Display;
 use std::sync::Arc;
@@ -28,14 +28,15 @@ use super::bed;
 use super::sockets::loops::{Baton, Phase, Station, Tally, join};
 use crate::task::Task;
 
-/// A queue of a veth pair, and a CPU: what is sent from there leaves and arrives by that queue.
+/// A queue of a veth pair, and a CPU: packets sent from this CPU leave and arrive through this
+/// queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::suites) struct Seat {
     pub(in crate::suites) queue: u16,
     pub(in crate::suites) cpu: u32,
 }
 
-/// One for each of so many queues for which there is such a CPU (`veth_select_rxq`,
+/// A seat for each of `queues` queues that has a suitable CPU (`veth_select_rxq`,
 /// `packet_pick_tx_queue`).
 pub(in crate::suites) fn seats(queues: u16) -> Vec<Seat> {
     let cpus = bed::cpus();
@@ -46,11 +47,11 @@ pub(in crate::suites) fn seats(queues: u16) -> Vec<Seat> {
     (0..queues).filter_map(of).collect()
 }
 
-/// What is sent: UDP packets over IPv4 of so many flows, to a station that does not exist, so that
-/// no host answers.
+/// The frames to send: UDP over IPv4 in this number of flows, to an address that no host has, so
+/// that no host answers.
 ///
 /// # Errors
-/// No packet is so short or so long.
+/// The packet size is out of range.
 pub(in crate::suites) fn frames(flows: u64, size: impl Display) -> Result<Vec<Vec<u8>>> {
     let stream = Stream::new(&format!("sim:1?flows={flows}&size={size}").parse()?)?;
     Ok((0..flows).map(|number| stream.packet(number).bytes).collect())
@@ -74,7 +75,7 @@ enum Ready {
 }
 
 impl<'a> Senders<'a> {
-    /// The kernel sends out of `interface` at `site`, once for each of `paces`.
+    /// Lets the kernel send out of `interface` at `site`, once for each of `paces`.
     ///
     /// # Errors
     /// As [`LiveSender::new`].
@@ -89,8 +90,9 @@ impl<'a> Senders<'a> {
         Ok(Self { site, ready: Ready::Kernel(ready) })
     }
 
-    /// A sender for each of `seats`, as fast as it can: sockets, if `interface` is a veth and
-    /// `to_packet` says that sockets of AF_PACKET receive at its other end, or the kernel.
+    /// A sender for each of `seats`, as fast as possible. It uses sockets if `interface` is a veth
+    /// and `to_packet` is set (AF_PACKET sockets receive at its other end). Otherwise the kernel
+    /// sends.
     ///
     /// # Errors
     /// The interface has no such queue, or cannot be opened; or as [`LiveSender::new`].
@@ -110,7 +112,7 @@ impl<'a> Senders<'a> {
 
     fn sockets(site: &'a Site, frames: Vec<Vec<u8>>, seats: &[Seat]) -> Result<Self> {
         let queues = seats.iter().map(|seat| seat.queue.to_string()).collect::<Vec<_>>().join(",");
-        // Around the kernel's disciplines the CPU decides about the queue.
+        // With the bypass of the kernel's disciplines, the CPU determines the queue.
         let spec: Spec = format!("packet:{}@{queues}?bypass=on", site.interface()).parse()?;
         let placement = Placement::of(&seats.iter().map(|seat| seat.cpu).collect::<Vec<_>>())?;
         let options = OpenOptions::default()
@@ -124,7 +126,7 @@ impl<'a> Senders<'a> {
         Ok(Self { site, ready: Ready::Sockets { port, tx, frames, placement } })
     }
 
-    /// Starts them.
+    /// Starts the senders.
     pub(in crate::suites) fn start(self) -> Result<Sending> {
         match self.ready {
             Ready::Kernel(senders) => {
@@ -153,17 +155,17 @@ fn is_veth(site: &Site, interface: &str) -> Result<bool> {
     Ok(link.kind.as_deref() == Some("veth"))
 }
 
-/// Senders at work; those that are dropped end.
+/// Running senders. Dropping them ends them.
 pub(in crate::suites) enum Sending {
     Kernel(Vec<kernel::Sending>),
     Sockets(Pushing),
 }
 
 impl Sending {
-    /// Stops them, and says what all of them sent.
+    /// Stops the senders, and returns their sums.
     ///
     /// # Errors
-    /// What went wrong while they were sending.
+    /// The first error during sending.
     pub(in crate::suites) fn stop(self) -> Result<Sent> {
         let sent: Vec<Sent> = match self {
             Self::Kernel(senders) => {
@@ -180,7 +182,7 @@ impl Sending {
     }
 }
 
-/// Threads that send by sockets.
+/// Threads that send through sockets.
 pub(in crate::suites) struct Pushing {
     crew: Crew<Result<Tally>>,
     baton: Arc<Baton>,
@@ -221,7 +223,7 @@ mod tests {
 
     const QUEUES: u16 = 2;
 
-    /// The queues of the far end by which packets come, which should be so many.
+    /// The queues of the far end that receive packets; `expected` queues should.
     fn queues(lab: &Lab, port: &str, senders: Senders<'_>, expected: usize) -> BTreeSet<u16> {
         let mask = QueueMask { rx: QueueSet::All, ..QueueMask::NONE };
         let options = OpenOptions::default().mask(mask).take(Take::All).take_management(true);

@@ -11,8 +11,8 @@
 //! * `index`, `compress`: the cost of these parts without the others, on one thread.
 //!
 //! All programs write to the same directory, in turns. Except for stenotype, the other programs
-//! write through the page cache: a trial is too short for the disk to slow them down, which is to
-//! their advantage.
+//! write through the page cache. A trial is too short for the disk to slow them down, so they have
+//! an advantage.
 
 mod bed;
 mod cost;
@@ -149,7 +149,7 @@ impl RecordSuite {
         Ok(())
     }
 
-    /// Whether this case is wanted.
+    /// Whether the user selects this case.
     fn has(&self, case: &str) -> bool {
         self.cases.is_empty() || self.cases.iter().any(|own| own == case)
     }

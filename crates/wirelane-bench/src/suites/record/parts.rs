@@ -63,7 +63,7 @@ struct Piece {
 fn pieces() -> Vec<Piece> {
     let mut traffic = Traffic::new();
     let (mut pieces, mut piece) = (Vec::new(), Piece::default());
-    // The packets of that many flows, repeated.
+    // The packets of [`FLOWS`] flows, repeated.
     let round = FLOWS * super::traffic::PACKETS_OF_FLOW;
     for number in 0..PACKETS {
         let data = traffic.packet(number % round);

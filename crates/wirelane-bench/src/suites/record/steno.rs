@@ -4,8 +4,8 @@
 //! A time in its queries selects whole files, so it finds more packets than the others for a part
 //! of the time.
 //!
-//! The certificates are those that the Debian package makes. The server starts its own recorder: a
-//! script that waits takes its place, because no more packets are recorded.
+//! The Debian package makes the certificates. The server starts its own recorder: a script that
+//! waits takes its place, because no more packets are recorded.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

@@ -1,20 +1,21 @@
-//! How far arrivals are from the times in a file.
+//! The deviation of arrivals from the times in a file.
 
 /// Figures in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Errors {
-    /// Of the gaps between packets: half, 99 % and all of them are closer to those of the file.
+    /// The deviation of gaps between packets from the gaps in the file: median, 99th percentile and
+    /// maximum.
     pub(super) gaps: [f64; 3],
-    /// Of the times, less the lateness that half of the packets exceed.
+    /// The same for times, relative to the median lateness.
     pub(super) times: [f64; 3],
-    /// How much later the last packets are than the first ones, compared with the file; negative if
-    /// they are earlier.
+    /// By how much the last packets are later than the first ones, compared with the file; negative
+    /// if they are earlier.
     pub(super) drift: f64,
-    /// The duration divided by that of the file, less 1.
+    /// The drift divided by the duration of the file.
     pub(super) stretch: f64,
 }
 
-/// Compares arrivals with a file; `None` unless there are two packets at least, and as many as in
+/// Compares arrivals with a file. `None` unless there are at least two packets, and as many as in
 /// the file.
 pub(super) fn errors(arrivals: &[u64], file: &[u64]) -> Option<Errors> {
     if arrivals.len() != file.len() || file.len() < 2 {
@@ -25,7 +26,7 @@ pub(super) fn errors(arrivals: &[u64], file: &[u64]) -> Option<Errors> {
     let gaps = lateness.windows(2).filter_map(|pair| Some(pair.last()?.abs_diff(*pair.first()?)));
     let usual = median(&lateness)?;
     let times = lateness.iter().map(|late| late.abs_diff(usual));
-    // The delay of a single packet is no drift.
+    // Medians of several packets, because the delay of a single packet is no drift.
     let few = (lateness.len() / 20).clamp(1, 1000);
     let begin = median(lateness.get(..few)?)?;
     let end = median(lateness.get(lateness.len() - few..)?)?;

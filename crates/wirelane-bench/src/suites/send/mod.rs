@@ -1,14 +1,14 @@
-//! The suite `send`: `wirelane send` beside other programs that send, and how exactly it keeps
-//! rates and times.
+//! The suite `send`: `wirelane send` compared with other programs that send, and the precision of
+//! its rates and times.
 //!
 //! ```text
 //!   first CPU: wirelane send │ tcpreplay │ trafgen │ … ─▶ wl-a ═══ wl-b: an XDP program that
 //!                                                     drops, and counts or notes times
 //! ```
 //!
-//! All are processes on the same CPU. What arrives at the far end counts, for all alike: the
-//! receiver is a program of a few instructions, and runs on the sender's CPU, so the sender is the
-//! limit and pays for the way through the cable.
+//! All senders are processes on the same CPU. For each of them, the packets that arrive at the far
+//! end count. The receiver is an XDP program of a few instructions that runs on the sender's CPU,
+//! so the sender is the limit, and its time includes the path through the cable.
 
 mod bed;
 mod case;
@@ -99,9 +99,9 @@ pub struct Wanted {
     pub cases: Vec<SendCase>,
     /// Bytes of the packets, without frame check sequence.
     pub sizes: Vec<usize>,
-    /// How long the replay takes whose drift is measured.
+    /// The length of the replay whose drift is measured.
     pub drift: Duration,
-    /// How many of these there are.
+    /// The number of such replays.
     pub drifts: usize,
 }
 
@@ -122,7 +122,7 @@ impl Suite for SendSuite {
 
     fn run(&self, job: &mut Job<'_>) -> Result<()> {
         job.own()?;
-        // In a report several short ones, so that one of them proves something.
+        // A report has several short replays, because a single sample proves nothing.
         let (drift, drifts) = job.effort.choose([(600, 1), (5, job.plan.samples), (3, 1)]);
         let all = SendCase::value_variants();
         let wanted = Wanted {
@@ -139,7 +139,7 @@ impl Suite for SendSuite {
 /// Measures all wanted cases.
 ///
 /// # Errors
-/// There is not enough memory for the packets, and the user `named` interfaces. Other failures are
+/// Interfaces are `named`, and cannot be used or the files cannot be written. Other failures are
 /// noted with their reason.
 pub fn send(wanted: &Wanted, named: Option<Named>, job: &mut Job<'_>) -> Result<()> {
     let begin = Instant::now();
@@ -166,7 +166,7 @@ pub fn send(wanted: &Wanted, named: Option<Named>, job: &mut Job<'_>) -> Result<
     if !cases.is_empty() {
         job.within(limit).take(cases)?;
     }
-    // As many replays as there is time for, one at least.
+    // As many replays as the time allows, at least one.
     let measure = |job: &mut Job<'_>| drift(wanted.drift, bed, job);
     let params = bed.params().and(params![seconds = wanted.drift.as_secs()].0);
     let case = job::Case::new("drift", params, "a long file in its own time", measure);
@@ -174,7 +174,7 @@ pub fn send(wanted: &Wanted, named: Option<Named>, job: &mut Job<'_>) -> Result<
     if drifts > 0 { job.with(plan).take(vec![case]) } else { Ok(()) }
 }
 
-/// Everything that is measured in rounds. Others that are missing are skipped with the reason.
+/// The cases that are measured in rounds. Missing programs are skipped with the reason.
 fn cases<'a>(wanted: &Wanted, bed: &'a Bed, job: &mut Job<'_>) -> Vec<Case<'a>> {
     let window = job.plan.window;
     let mut cases = Vec::new();
@@ -183,7 +183,7 @@ fn cases<'a>(wanted: &Wanted, bed: &'a Bed, job: &mut Job<'_>) -> Vec<Case<'a>> 
         cases.push(Case { bed, name, subject, what, params, window });
     };
     let ours = Subject::Ours(Ours::Default);
-    // The rate and the flows are compared with it.
+    // The case `rate` needs the highest rate.
     let needs_fastest = wanted.has(SendCase::Rate) && !wanted.has(SendCase::Generate);
     for size in wanted.sizes.iter().copied() {
         let what = What::Generate { size, flows: 1 };

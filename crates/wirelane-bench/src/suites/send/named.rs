@@ -1,4 +1,4 @@
-//! Interfaces of the user's to send out of, and to count at.
+//! The user's interfaces to send out of, and to count at.
 
 use std::time::Duration;
 
@@ -12,23 +12,24 @@ use crate::row::{Param, Params};
 use crate::suites::programs::Drops;
 use crate::wire::{Counter, promiscuous};
 
-/// How long a link may take to come back: some drivers take it down for a program.
+/// How long to wait for a link: some drivers take it down when an XDP program is attached.
 const CARRIER: Duration = Duration::from_secs(10);
 
-/// An interface of the user's to send out of, and the one at the other end of its cable if there is
-/// one.
+/// The user's interface to send out of, and the interface at the other end of its cable if it is
+/// known.
 #[derive(Debug)]
 pub struct Named {
     pub(super) near: Site,
-    /// What is sent is addressed to nobody, so that no host answers: it takes packets for anybody.
+    /// It is in promiscuous mode: the packets have an address that no host has, so that no host
+    /// answers.
     far: Option<(Site, PacketSocket)>,
 }
 
 impl Named {
-    /// From what `--port` and `--count-at` say.
+    /// Opens the interfaces of `--port` and `--count-at`.
     ///
     /// # Errors
-    /// An interface is not there, or both are one.
+    /// An interface does not exist, or both are the same.
     pub(super) fn open(port: &str, count_at: Option<&str>) -> Result<Self> {
         if port.contains([':', '@', '?']) {
             let cause = "the suite sends by each engine and each kind of port";
@@ -43,7 +44,7 @@ impl Named {
         Ok(Self { near, far: count_at.map(far).transpose()? })
     }
 
-    /// Where arrivals are counted, if that is possible.
+    /// The interface at which arrivals are counted, if there is one.
     pub(super) fn far(&self) -> Option<&Site> {
         self.far.as_ref().map(|(far, _)| far)
     }
@@ -57,10 +58,10 @@ impl Named {
         Ok(())
     }
 
-    /// Counts from now on.
+    /// Starts to count.
     ///
     /// # Errors
-    /// There is another XDP program, or the link does not come back.
+    /// Another XDP program is attached, or the link does not return.
     pub(super) fn counting(&self) -> Result<Counting<'_>> {
         let Some(far) = self.far() else { return Ok(Counting::Sent(&self.near)) };
         let program = Drops::attach(far.interface(), XdpMode::Native)
@@ -69,7 +70,7 @@ impl Named {
         Ok(Counting::Here(program))
     }
 
-    /// Where it was measured, for rows.
+    /// The conditions, for rows.
     pub(super) fn params(&self) -> Params {
         let name = |site: &Site| Param::Name(site.interface().to_owned());
         let at = self.far().map_or(Param::Text("interface"), name);
@@ -77,11 +78,11 @@ impl Named {
     }
 }
 
-/// What counts packets.
+/// The counter of packets.
 pub(super) enum Counting<'a> {
-    /// A program that drops them at the far end, which stays there.
+    /// A program that drops them at the far end, attached permanently.
     There(&'a Drops),
-    /// The same for one measurement.
+    /// The same, attached for one measurement.
     Here(Drops),
     /// The interface that sends.
     Sent(&'a Site),

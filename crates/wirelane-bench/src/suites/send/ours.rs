@@ -1,13 +1,13 @@
-//! Our command: its ways to send, and its arguments.
+//! Wirelane's command: its engines, and its arguments.
 
 use std::net::Ipv4Addr;
 use std::path::Path;
 use std::process::Command;
 
-/// Who sends, and through what.
+/// The engine and the kind of port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ours {
-    /// What the command chooses by itself.
+    /// The command's own choice.
     Default,
     /// A program in the kernel.
     Kernel,
@@ -20,7 +20,7 @@ pub(super) enum Ours {
 impl Ours {
     pub(super) const ALL: [Self; 4] = [Self::Default, Self::Kernel, Self::Xdp, Self::Packet];
 
-    /// Its name among the cases that were left out.
+    /// Its name in the list of skipped cases.
     pub(super) const fn label(self) -> &'static str {
         match self {
             Self::Default => "default",
@@ -30,7 +30,7 @@ impl Ours {
         }
     }
 
-    /// A command that generates UDP packets of `size` bytes in so many flows, without end.
+    /// A command that generates UDP packets of `size` bytes in `flows` flows, without end.
     pub(super) fn generate(
         self,
         own: &Path,
@@ -48,7 +48,7 @@ impl Ours {
         command
     }
 
-    /// A command that sends a file; again and again as fast as it can, or once in its time.
+    /// A command that sends a file: repeated and as fast as possible, or once with its own timing.
     pub(super) fn replay(
         self,
         own: &Path,
@@ -78,7 +78,7 @@ impl Ours {
     }
 }
 
-/// The packet in our language. Nobody has its address, so that no host answers.
+/// The packet in Wirelane's notation. No host has its address, so no host answers.
 fn packet(flows: u32) -> String {
     const FIRST: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 1);
     let last = Ipv4Addr::from_bits(FIRST.to_bits() + flows.saturating_sub(1));

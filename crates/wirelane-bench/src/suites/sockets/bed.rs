@@ -1,4 +1,4 @@
-//! The ports of a run, their place, and their senders.
+//! The ports of a run, their lab, and their senders.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -24,39 +24,40 @@ use crate::task::Task;
 /// The cases of a run.
 #[derive(Clone, Debug, Default)]
 pub(in crate::suites) struct Wanted {
-    /// The ports. With none: `sim:`, and as root every kind of port in a lab.
+    /// The ports. If there are none: `sim:`, and as root every kind of port in a lab.
     pub(in crate::suites) ports: Vec<Spec>,
     /// The tasks on each of them.
     pub(in crate::suites) tasks: Vec<Task>,
-    /// Forwarding from a named port sends by this one instead of back.
+    /// With forwarding, the port that named ports send to. `None` sends back.
     pub(in crate::suites) to: Option<Spec>,
-    /// The sender to the named ports; `None` if packets come from outside.
+    /// The sender for the named ports; `None` if other hosts send.
     pub(in crate::suites) load: Option<Arc<Site>>,
-    /// Where the sockets among the ports that are named are, if not here: each of their queues has
-    /// a sender for itself, and shares a CPU with it.
+    /// The lab of the named socket ports, if they are in one. Each of their queues has a separate
+    /// sender on the same CPU.
     pub(in crate::suites) lab: Option<Arc<Lab>>,
-    /// In the lab, drop in the kernel as well, for comparison.
+    /// In the lab, also drop in the kernel, for comparison.
     pub(in crate::suites) xdp_drop: bool,
-    /// In the lab, send back in the kernel as well, for comparison.
+    /// In the lab, also send back in the kernel, for comparison.
     pub(in crate::suites) xdp_redirect: bool,
     /// Bytes of the packets, without frame check sequence.
     pub(in crate::suites) sizes: Vec<usize>,
-    /// The named ports may take all packets away from the host; ports in the lab always do.
+    /// The named ports may take all packets away from the host. Ports in the lab always do.
     pub(in crate::suites) take_all: bool,
     /// Packets per second that are sent to the ports in the lab; as fast as possible if `None`.
     pub(in crate::suites) rate: Option<u64>,
-    /// In the lab, receive and drop at each of these rates, too, beside the other program.
+    /// In the lab, also receive and drop at each of these rates, for Wirelane and the other
+    /// program.
     pub(in crate::suites) paced: Vec<u64>,
-    /// In the lab, run other programs as well.
+    /// In the lab, also run other programs.
     pub(in crate::suites) peers: bool,
-    /// CPUs of the queues, in turn. Otherwise all but the CPU of the sender.
+    /// CPUs of the queues, in turn. By default, all CPUs but the sender's.
     pub(in crate::suites) placement: Option<Placement>,
 }
 
 /// Measures all wanted cases.
 ///
 /// # Errors
-/// A named port cannot be opened or fails. In the lab that is a reason to skip it.
+/// A named port cannot be opened or fails. A port in the lab is then skipped.
 pub(in crate::suites) fn sockets(wanted: &Wanted, job: &mut Job<'_>) -> Result<()> {
     check(wanted)?;
     let bed = &Bed::new(wanted, job)?;
@@ -80,10 +81,10 @@ pub(in crate::suites) fn sockets(wanted: &Wanted, job: &mut Job<'_>) -> Result<(
     Ok(())
 }
 
-/// Bytes of the packets with which the peer is measured.
+/// Bytes of the packets for other programs.
 const PEER_SIZE: usize = 64;
 
-/// Ports in a lab: a name, and what to open.
+/// Ports in a lab: the name, and the port to open.
 const IN_LAB: [(&str, &str); 4] = [
     ("xdp-zerocopy", "xdp:wl-b?mode=zerocopy"),
     ("xdp-native", "xdp:wl-b?mode=native"),
@@ -91,12 +92,12 @@ const IN_LAB: [(&str, &str); 4] = [
     ("packet", "packet:wl-b?bypass=on"),
 ];
 
-/// Where the ports are.
+/// The lab, the senders and the CPUs.
 struct Bed {
     lab: Option<Arc<Lab>>,
-    /// How it is sent to.
+    /// The pace of the sender.
     pace: Pace,
-    /// CPUs of the queues in the lab, and elsewhere.
+    /// CPUs of the queues if there is a sender, and otherwise.
     queues: Placement,
     all: Placement,
     cores: usize,
@@ -133,7 +134,7 @@ impl Bed {
         }
         let mut all = Vec::new();
         for (spec, label, in_lab) in ports {
-            // A program in front of the interface has no part in sending: its mode makes no
+            // The XDP program of the interface is not used for sending, so its mode makes no
             // difference.
             let once = |task: &&Task| label != "xdp-generic" || **task != Task::Txpush;
             for task in wanted.tasks.iter().filter(once) {
@@ -166,7 +167,7 @@ impl Bed {
         Ok(all)
     }
 
-    /// The cases of the other program, and the cases for comparison with it.
+    /// The cases of the other program, and Wirelane's cases for comparison.
     fn beside_peers(&self, wanted: &Wanted) -> Result<Vec<Measured>> {
         let peer = |task, over, label, in_lab| {
             Measured::new(Subject::Peer(task, over), label, PEER_SIZE, in_lab)
@@ -204,7 +205,7 @@ impl Bed {
             _ => Vec::new(),
         };
         let (by, own) = match seats.is_empty() {
-            // The sender has a CPU for itself.
+            // The sender has an exclusive CPU.
             true if near.is_some() => (By::One(pace), self.queues.clone()),
             true => (By::One(pace), self.all.clone()),
             false => {
@@ -227,7 +228,7 @@ impl Bed {
     }
 }
 
-/// Those of the queues of a port in a lab that has as many as there are CPUs.
+/// The seats of the queues of a port, in a lab with a queue for each CPU.
 fn seats(port: &Spec, cores: usize) -> Vec<Seat> {
     let has = |seat: &Seat| {
         port.queues.as_ref().is_none_or(|queues| queues.contains(usize::from(seat.queue)))
@@ -235,14 +236,14 @@ fn seats(port: &Spec, cores: usize) -> Vec<Seat> {
     senders::seats(cores as u16).into_iter().filter(has).collect()
 }
 
-/// Says of every port in a lab that there is none.
+/// Skips every port of a lab.
 fn skip_all(job: &mut Job<'_>, error: &Error) {
     for (case, _) in IN_LAB.into_iter().chain([(XDP_DROP, ""), (XDP_REDIRECT, "")]) {
         job.skip(case, error);
     }
 }
 
-/// Sizes of packets are of the plan, not of a port.
+/// The size of packets is a property of the plan, so ports must not set it.
 fn check(wanted: &Wanted) -> Result<()> {
     for port in wanted.ports.iter().chain(&wanted.to) {
         let object = || format!("port '{port}'");

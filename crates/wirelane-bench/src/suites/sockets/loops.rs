@@ -1,5 +1,4 @@
-//! The loops that are measured: rxdrop, txpush and l2fwd of the 2018 AF_XDP zero-copy paper, over
-//! any port.
+//! The measured loops: rxdrop, txpush and l2fwd of the 2018 AF_XDP zero-copy paper, over any port.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
@@ -17,12 +16,12 @@ use wirelane::threads::Crew;
 
 /// An idle thread checks this often whether the phase has changed.
 pub(super) const PATIENCE: Duration = Duration::from_millis(10);
-/// How long a full transmitting end is waited for at a time.
+/// How long to wait at a time for room in a full TX ring.
 const ROOM: Duration = Duration::from_millis(1);
-/// How long to wait at the end for what was taken.
+/// How long to wait at the end for frames in flight.
 const FAREWELL: Duration = Duration::from_millis(200);
 
-/// What all threads do now.
+/// The phase of all threads.
 #[repr(u8)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::suites) enum Phase {
@@ -30,7 +29,7 @@ pub(in crate::suites) enum Phase {
     Warm = 0,
     /// Work and count.
     Count = 1,
-    /// Work on: packets on their way belong to the accounting.
+    /// Continue to work: packets in flight belong to the accounting.
     Drain = 2,
     /// End.
     End = 3,
@@ -40,7 +39,7 @@ pub(in crate::suites) enum Phase {
 #[derive(Debug)]
 pub(in crate::suites) struct Baton {
     phase: AtomicU8,
-    /// Threads that have taken their last reading of what is counted.
+    /// Threads that have taken their last reading of the counters.
     done: AtomicUsize,
 }
 
@@ -53,8 +52,8 @@ impl Baton {
         self.phase.store(phase as u8, Ordering::Release);
     }
 
-    /// How many threads count no more. One that sleeps needs up to [`PATIENCE`] to see that it is
-    /// to end: without packets in that time its rate would be too low.
+    /// How many threads have finished counting. A sleeping thread needs up to [`PATIENCE`] to see
+    /// the end of the phase: if no packets arrived in that time, its rate would be too low.
     pub(in crate::suites) fn done(&self) -> usize {
         self.done.load(Ordering::Relaxed)
     }
@@ -64,7 +63,7 @@ impl Baton {
         self.phase.load(Ordering::Relaxed)
     }
 
-    /// A thread has read what it did until `phase` began.
+    /// Notes that a thread has read its counters at the start of `phase`.
     fn read(&self, phase: u8) {
         if phase == Phase::Drain as u8 {
             self.done.fetch_add(1, Ordering::Relaxed);
@@ -72,10 +71,10 @@ impl Baton {
     }
 }
 
-/// What one thread did while it counted.
+/// The counts of one thread in [`Phase::Count`].
 #[derive(Clone, Copy, Debug, Default)]
 pub(in crate::suites) struct Tally {
-    /// Between the thread's own first and last reading of the clock.
+    /// The time between the thread's own first and last reading of the clock.
     pub(in crate::suites) elapsed_ns: u64,
     pub(in crate::suites) received: u64,
     pub(in crate::suites) sent: u64,
@@ -88,16 +87,16 @@ pub(in crate::suites) struct Tally {
 /// Powers of two up to [`Batch::DEFAULT`].
 pub(in crate::suites) const SIZES: usize = Batch::DEFAULT.ilog2() as usize + 1;
 
-/// One queue of the port, as a thread has it.
+/// One queue of the port, on its thread.
 pub(in crate::suites) struct Station {
     pub(in crate::suites) rx: Option<Rx>,
     pub(in crate::suites) tx: Option<Tx>,
-    /// What is sent, in turn.
+    /// The frames to send, in turn.
     pub(in crate::suites) frames: Arc<Vec<Vec<u8>>>,
 }
 
 impl Station {
-    /// Works until the baton says so; returns what happened while it said [`Phase::Count`].
+    /// Works until [`Phase::End`]. Returns the counts of [`Phase::Count`].
     ///
     /// # Errors
     /// The port failed.
@@ -138,7 +137,7 @@ impl Station {
         Ok(tally)
     }
 
-    /// Receives and gives back; sleeps if there is nothing.
+    /// Receives and frees packets; sleeps if there are none.
     #[inline]
     fn drop_some(&mut self, batch: &mut Batch) -> Result<usize> {
         let Some(rx) = &mut self.rx else { return Ok(0) };
@@ -150,7 +149,7 @@ impl Station {
         Ok(n)
     }
 
-    /// Fills frames of the port's own memory and sends them; waits if there is no room.
+    /// Fills frames of the port's memory and sends them; waits if there is no room.
     #[inline]
     fn push_some(&mut self, batch: &mut Batch, turn: &mut usize) -> Result<usize> {
         let Some(tx) = &mut self.tx else { return Ok(0) };
@@ -159,7 +158,7 @@ impl Station {
         tx.allocate(batch, room);
         for frame in batch.iter_mut().skip(kept) {
             *turn = if *turn + 1 < self.frames.len() { *turn + 1 } else { 0 };
-            // A port whose frames are too short counts them as errors when they are sent.
+            // If a port's frames are too short, it counts them as errors when they are sent.
             let _ = self.frames.get(*turn).is_some_and(|bytes| frame.fill(bytes));
         }
         let n = tx.transmit(batch);
@@ -170,8 +169,8 @@ impl Station {
         Ok(n)
     }
 
-    /// Receives, swaps the addresses, and sends back through the same queue. What finds no room
-    /// even after what was sent has been taken back is dropped, and counted.
+    /// Receives, swaps the addresses, and sends through the TX queue of this station. A second
+    /// attempt follows a flush. Packets that still find no room are dropped and counted.
     #[inline]
     fn forward_some(&mut self, batch: &mut Batch) -> Result<usize> {
         let (Some(rx), Some(tx)) = (&mut self.rx, &mut self.tx) else { return Ok(0) };
@@ -185,7 +184,7 @@ impl Station {
             return Ok(0);
         }
         for frame in batch.iter_mut() {
-            // What is too short for two addresses goes back as it came.
+            // A packet too short for two addresses is sent unchanged.
             let _ = ethernet::swap_addresses(frame.data_mut());
         }
         tx.transmit(batch);
@@ -212,7 +211,7 @@ impl Station {
     }
 }
 
-/// Waits for all threads of a crew; their results.
+/// Waits for all threads of a crew and returns their results.
 pub(in crate::suites) fn join<T: Send + 'static>(crew: &mut Crew<Result<T>>) -> Result<Vec<T>> {
     let (mut results, mut errors) = (Vec::new(), Vec::new());
     crew.join(&mut results, &mut errors);
@@ -220,13 +219,13 @@ pub(in crate::suites) fn join<T: Send + 'static>(crew: &mut Crew<Result<T>>) -> 
     results.into_iter().collect()
 }
 
-/// Sleeps until there is something to receive, at most `timeout`.
+/// Sleeps until packets arrive, at most for `timeout`.
 fn wait(rx: &mut Rx, timeout: Duration) -> Result<()> {
     let deadline = Some(Instant::now() + timeout);
     pipeline::wait_any(std::slice::from_mut(rx), &[], deadline).map(|_| ())
 }
 
-/// Receives; with the feature `slowed`, with a lock for every packet.
+/// Receives. With the feature `slowed`, it also takes a lock for every packet.
 #[inline]
 fn receive(rx: &mut Rx, batch: &mut Batch) -> usize {
     let received = rx.receive(batch);

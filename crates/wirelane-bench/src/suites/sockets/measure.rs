@@ -22,9 +22,9 @@ use crate::suites::senders::Sending;
 use crate::task::Task;
 use crate::wire::Counter;
 
-/// Longer than any ring keeps a packet back (50 ms, see `packet:`).
+/// A time longer than any ring delays a packet (50 ms, see `packet:`).
 const QUIET: Duration = Duration::from_millis(120);
-/// Packets are counted after this time at the latest.
+/// The longest wait for packets in flight.
 const PATIENCE: Duration = Duration::from_secs(3);
 
 impl Trial<'_> {
@@ -72,7 +72,7 @@ impl Trial<'_> {
         self.count(mode, || drops.packets())
     }
 
-    /// Counts the returned packets. A veth takes redirected packets only if its other end has a
+    /// Counts the returned packets. A veth accepts redirected packets only if its other end has a
     /// NAPI.
     fn run_redirect(&self, mode: XdpMode, site: &Site) -> Result<(Nature, PortSample)> {
         let Some(load) = &self.load else {
@@ -85,7 +85,7 @@ impl Trial<'_> {
         counted
     }
 
-    /// Measures a program in the kernel by the counter `packets`.
+    /// Measures a program in the kernel with the counter `packets`.
     fn count(
         &self,
         mode: XdpMode,
@@ -114,7 +114,7 @@ impl Trial<'_> {
     }
 }
 
-/// Kernel mode and rates of an XDP program without a socket.
+/// The mode and queue of an XDP program without a socket.
 fn of_kernel(mode: XdpMode) -> Nature {
     Nature {
         backend: "xdp",
@@ -164,7 +164,7 @@ fn sample(kind: Task, outcome: &Outcome, offered: Option<&Sent>) -> PortSample {
     }
 }
 
-/// Waits until nothing comes any more.
+/// Waits until no more packets arrive.
 fn drain(received: impl Fn() -> Result<u64>) -> Result<()> {
     let (begin, mut before, mut since) = (Instant::now(), received()?, Instant::now());
     while since.elapsed() < QUIET && begin.elapsed() < PATIENCE {

@@ -1,5 +1,5 @@
 //! The suite `sockets`: rxdrop, txpush and l2fwd of the 2018 AF_XDP zero-copy paper over every port
-//! and mode that the machine has.
+//! and mode of the machine.
 //!
 //! ```text
 //!   in the process:   sim:N ─▶ rxdrop │ txpush ─▶ sim:N │ sim:N ─▶ swap ─▶ sim:N
@@ -10,12 +10,12 @@
 //!                           load ─▶ wl-a ═══ wl-b ─▶ XDP_REDIRECT ─▶ wl-b
 //! ```
 //!
-//! Another program, where it is installed, does the same in turns with ours
-//! ([`testpmd`](crate::peers::testpmd)): over AF_XDP in the lab, and, as `sim:` does, with packets
-//! that come from nowhere.
+//! If another program is installed, it does the same in turns with Wirelane
+//! ([`testpmd`](crate::peers::testpmd)): over AF_XDP in the lab and, like `sim:`, with generated
+//! packets.
 //!
-//! Every round measures every case once, so that a slow minute of the machine hits all of them. A
-//! mode that the machine does not have is skipped, with the reason the port gives.
+//! Every round measures every case once, so that a slow minute of the machine affects all of them.
+//! A mode that the machine does not have is skipped with the port's reason.
 
 mod bed;
 pub(in crate::suites) mod loops;
@@ -47,11 +47,11 @@ use crate::wire;
 
 /// Sizes of the 2018 AF_XDP zero-copy paper.
 const SIZES: [u32; 2] = [64, 1500];
-/// The part of the time that the case `replay` takes.
+/// The percentage of the time for the case `replay`.
 const REPLAY: u64 = 4;
 const REST: u64 = 100 - REPLAY;
 
-/// How thoroughly ports are measured that receive and send in this process.
+/// The plan for ports that receive and send in this process.
 pub(super) fn plan(effort: &Effort) -> Plan {
     Plan::of(effort, [1000, 250, 100])
 }
@@ -127,7 +127,7 @@ impl Suite for SocketsSuite {
     }
 
     fn run(&self, job: &mut Job<'_>) -> Result<()> {
-        // Nothing was said about what to measure.
+        // The user selects neither ports nor cases.
         let is_everything = self.ports.is_empty() && self.cases.is_empty();
         let replays = if is_everything { REPLAY } else { 0 };
         let mut parts = Parts::new(&[REST, replays], job.plan.limit);

@@ -1,7 +1,7 @@
-//! Measures another program in place of our port: `dpdk-testpmd` over AF_XDP, under the same load,
-//! on the same interface and CPU, and with the same accounting: what was sent to it, less what it
-//! received. Also over `net_null`, which makes and drops packets inside the process, as a simulated
-//! interface does.
+//! Measures another program in place of Wirelane's port: `dpdk-testpmd` over AF_XDP, under the same
+//! load, on the same interface and CPU. Losses are counted in the same way: packets sent to it
+//! minus packets that it received. It is also measured over `net_null`, which makes and drops
+//! packets inside the process, like a simulated interface.
 
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -20,9 +20,9 @@ use wirelane_os::bpf::XdpMode;
 
 /// How long it may take to end.
 const LIMIT: Duration = Duration::from_secs(20);
-/// Until its rate is steady after its start.
+/// The time from its start until its rate is steady.
 const SETTLE: Duration = Duration::from_millis(200);
-/// Longer than it keeps a packet.
+/// A time longer than it delays a packet.
 const DRAIN: Duration = Duration::from_millis(120);
 
 /// Measures once over AF_XDP.
@@ -57,8 +57,8 @@ pub(super) fn over_xdp(
     let output = running.interrupt(LIMIT)?;
     let received = testpmd::accumulated(&output.stdout, "RX-packets:")
         .ok_or_else(|| Error::failed(PEER, "does not say what it received"))?;
-    // It counts from its start to its end, so what it received is told of the whole time under
-    // load. What it sent is seen at the other end at any time.
+    // It reports only its total, so the received packets refer to the whole time under load.
+    // Packets that it sends can be counted at the other end at any time.
     let packets_per_s = match (kind, &sent) {
         (Task::Rxdrop, Some(sent)) => received as f64 / sent.elapsed.as_secs_f64(),
         _ => rate_at_the_end,
@@ -70,14 +70,14 @@ pub(super) fn over_xdp(
     let sample = PortSample {
         packets_per_s,
         packets: if kind == Task::Rxdrop { received } else { counted },
-        // Of what it did in that time.
+        // Per packet of the whole time under load, at the measured rate.
         cpu_ns: Some(used.as_nanos() as f64 / (packets_per_s * elapsed).max(1.0)),
         offered_per_s: sent.as_ref().map(sending_rate),
         sender_ns: sent.as_ref().map(sender_ns),
         lost,
         ..PortSample::default()
     };
-    // As our own port calls it: no program has a part in sending.
+    // Like the mode of Wirelane's port: transmission uses no XDP program.
     let mode = match in_force {
         _ if !is_sent_to => "copy",
         Some(XdpMode::Generic) => "generic",
@@ -87,7 +87,7 @@ pub(super) fn over_xdp(
     Ok((nature, sample))
 }
 
-/// Measures once how many packets it forwards between devices that cost nothing.
+/// Measures the packets that it forwards between null devices.
 pub(super) fn over_nothing(trial: &Trial<'_>, job: &mut Job<'_>) -> Result<(Nature, PortSample)> {
     let cpu = trial.placement.cpu(0).unwrap_or(0);
     let mut command = installed(testpmd::swap_nothing(trial.size, cpu))?;
@@ -108,7 +108,7 @@ pub(super) fn over_nothing(trial: &Trial<'_>, job: &mut Job<'_>) -> Result<(Natu
         cpu_ns: Some(used.as_nanos() as f64 / sent.max(1.0)),
         ..PortSample::default()
     };
-    // As our own port without an interface calls it.
+    // Like the mode of Wirelane's port without an interface.
     let nature = Nature { backend: "sim", mode: "sim".to_owned(), queues: 1, ..Nature::default() };
     Ok((nature, sample))
 }

@@ -1,11 +1,12 @@
-//! Sends a file: our command and tcpreplay as processes.
+//! Sends a file: Wirelane's command and tcpreplay as processes.
 //!
 //! ```text
 //!   first CPU: file in memory ─▶ wirelane forward │ tcpreplay ─▶ wl-a ═══ wl-b: drops, counts
 //! ```
 //!
-//! What arrives at the other end counts, for both alike: packets by the time from the first one to
-//! the last. The sender is the limit, and pays for the way through the cable, too.
+//! The packets that arrive at the other end count, for both programs: the number of packets divided
+//! by the time from the first to the last. The sender is the limit, and its time includes the path
+//! through the cable.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -30,7 +31,7 @@ const SIZE: u64 = 64;
 const FLOWS: u64 = 64;
 /// How long a program may take.
 const LIMIT: Duration = Duration::from_secs(60);
-/// Packets that are sent in the time of a sample, about.
+/// Packets per second of a sample, about.
 const PACKETS_PER_S: f64 = 500_000.0;
 const PACKETS: [u64; 2] = [100_000, 2_000_000];
 const POLL: Duration = Duration::from_millis(1);
@@ -93,7 +94,7 @@ impl Bed {
         let interface = self.lab.near.interface();
         let mut command = Command::new(peer.unwrap_or(&self.own));
         if peer.is_some() {
-            // As fast as it can, after it has read the file.
+            // Sends as fast as possible, after reading the file.
             command.args(["--topspeed", "--preload-pcap", "-i", interface]).arg(self.file());
             return command;
         }
@@ -106,7 +107,7 @@ impl Bed {
         let start = self.counter.packets()?;
         let used = clock::children_cpu();
         let mut running = Running::start(command, &[self.cpu], Some(&self.lab.near))?;
-        // When how many were there: first, and last.
+        // The first and the last count of arrivals, with their times.
         let (mut first, mut last) = (None, None);
         let deadline = Instant::now() + LIMIT;
         loop {

@@ -1,4 +1,4 @@
-//! From samples to rows.
+//! Makes rows of samples.
 
 use super::sample::{Nature, PortSample};
 use super::subject::{Measured, XDP_DROP, XDP_REDIRECT};
@@ -63,13 +63,13 @@ pub(super) fn sample(one: &Measured, nature: &Nature, sample: &PortSample) -> Sa
     Sample { figures, params: Some(params) }
 }
 
-/// Removes rows without information, and adds rows that follow from two others.
+/// Removes rows without information, and adds rows computed from two others.
 pub(super) fn finished(mut rows: Vec<Row>) -> Vec<Row> {
     rows.retain(|row| {
-        // Reasons for which nothing was lost are left out.
+        // Causes without a loss are left out.
         let is_reason = row.metric.starts_with("lost_") && row.metric != "lost_share";
         let happened = row.samples.iter().any(|value| *value > 0.0);
-        // A rate of nothing per second has no time per packet.
+        // A rate of zero has no time per packet.
         row.samples.iter().all(|value| value.is_finite()) && (happened || !is_reason)
     });
     let over: Vec<_> = rows.iter().filter_map(|row| over_drop(row, &rows)).collect();
@@ -77,8 +77,8 @@ pub(super) fn finished(mut rows: Vec<Row>) -> Vec<Row> {
     rows
 }
 
-/// What a port costs above dropping in the kernel, in a case that receives, with packets as long,
-/// in the same mode if dropping has it, and in the same round.
+/// The cost of a port compared with dropping in the kernel: for cases that receive, with packets of
+/// the same size, in the same mode if the XDP drop has it, and in the same round.
 fn over_drop(own: &Row, all: &[Row]) -> Option<Row> {
     let is_compared = own.metric == "packets_per_s"
         && own.peer.is_none()
@@ -97,7 +97,8 @@ fn over_drop(own: &Row, all: &[Row]) -> Option<Row> {
     (!samples.is_empty()).then(|| Row { metric, unit, samples, source, ..own.clone() })
 }
 
-/// The 2018 AF_XDP zero-copy paper, in millions of packets per second: i40e 40 Gbit/s, one queue.
+/// The figure of the 2018 AF_XDP zero-copy paper, in millions of packets per second: i40e 40
+/// Gbit/s, one queue.
 fn published(case: &str, mode: &str, size: usize) -> Option<Published> {
     let mode = ["generic", "native", "zerocopy"].iter().position(|name| mode.contains(name))?;
     published::sockets(case, size).get(mode).copied().flatten()

@@ -7,18 +7,18 @@ use super::loops::SIZES;
 pub(super) struct PortSample {
     /// Packets per second: received by rxdrop, sent by txpush and l2fwd.
     pub(super) packets_per_s: f64,
-    /// These packets, while it was counted.
+    /// The number of these packets in the measured time.
     pub(super) packets: u64,
-    /// What the threads of the port did for it; `None` if there is no port.
+    /// The cost of the port's threads; `None` if there is no port.
     pub(super) threads: Option<Threads>,
     /// CPU time per packet of another program, in nanoseconds.
     pub(super) cpu_ns: Option<f64>,
     /// Packets that the load sent per second, if there is one.
     pub(super) offered_per_s: Option<f64>,
-    /// CPU time of the sender per packet, in nanoseconds: it pays for the way to the ring of the
-    /// receiver, and for waking it up.
+    /// CPU time of the sender per packet, in nanoseconds. It includes the path to the receiver's
+    /// ring, and waking the receiver up.
     pub(super) sender_ns: Option<f64>,
-    /// Shares of what came to the interface that were lost.
+    /// Packets lost, as shares of the packets that arrived at the interface.
     pub(super) lost: Option<Lost>,
 }
 
@@ -30,7 +30,7 @@ impl PortSample {
     }
 }
 
-/// What the threads of a port did for its packets.
+/// The cost of a port's threads for its packets.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Threads {
     /// CPU time per packet in user space, in nanoseconds.
@@ -45,16 +45,16 @@ pub(super) struct Threads {
     pub(super) batch: f64,
 }
 
-/// Packets lost, as shares of those that came to the interface.
+/// Packets lost, as shares of the packets that arrived at the interface.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Lost {
     /// By the interface or its driver, before they reached the port.
     pub(super) interface: f64,
-    /// As the kernel counts for the port.
+    /// Counted by the kernel for the port.
     pub(super) kernel: f64,
-    /// For want of frames.
+    /// Lost because the ring had no free frame.
     pub(super) ring_full: f64,
-    /// Received and not sent for want of room.
+    /// Received, but dropped because the TX ring was full.
     pub(super) tx_full: f64,
 }
 
@@ -65,15 +65,15 @@ impl Lost {
     }
 }
 
-/// What was opened.
+/// The properties of the opened port.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Nature {
     pub(super) backend: &'static str,
     pub(super) mode: String,
     pub(super) queues: u64,
-    /// The interface, if it is the user's, and who sends to it.
+    /// The interface, if it is the user's, and its sender.
     pub(super) interface: Option<String>,
     pub(super) load: Option<String>,
-    /// The port that it forwards to, and its mode.
+    /// The port to which it forwards, and its mode.
     pub(super) to: Option<[String; 2]>,
 }

@@ -1,4 +1,4 @@
-//! What is measured, and its samples.
+//! The subjects of the suite.
 
 use wirelane::port::Spec;
 use wirelane_os::bpf::XdpMode;
@@ -10,36 +10,36 @@ pub(super) const XDP_DROP: &str = "xdp-drop";
 pub(super) const XDP_REDIRECT: &str = "xdp-redirect";
 pub(super) const PEER: &str = testpmd::PROGRAM;
 
-/// What is measured: a port, or the kernel without one.
+/// A subject: a port, a kernel program without a port, or another program.
 #[derive(Clone, Debug)]
 pub(super) enum Subject {
-    /// What is done with the packets of a port.
+    /// A port and its task.
     Port(Spec, Task),
-    /// An XDP program that drops what arrives at the far end of the lab.
+    /// An XDP program that drops packets at the far end of the lab.
     XdpDrop(XdpMode),
-    /// An XDP program there that sends back what arrives.
+    /// An XDP program at the far end that sends packets back.
     XdpRedirect(XdpMode),
     /// Another program.
     Peer(Task, Over),
 }
 
-/// What it receives from and sends to.
+/// The devices of another program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Over {
     /// The interface at the far end of the lab.
     Xdp,
-    /// Two devices that make packets out of nothing; from each it forwards to the other.
+    /// Two null devices that generate packets. It forwards from each to the other.
     Nothing,
 }
 
 /// One case.
 pub(super) struct Measured {
     pub(super) subject: Subject,
-    /// The name of the port in the list of what was skipped.
+    /// The name of the port in the list of skipped cases.
     pub(super) label: &'static str,
     pub(super) size: usize,
     pub(super) in_lab: bool,
-    /// Packets per second that are sent to it, if that belongs to the case.
+    /// Packets per second that are sent to it, if the case has a fixed rate.
     pub(super) paced: Option<u64>,
 }
 

@@ -1,4 +1,4 @@
-//! One trial: who sends, who receives, and what they counted.
+//! One trial: its sender, its receiver, and their counts.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -23,12 +23,12 @@ use crate::suites::senders::{self, Seat, Senders, Sending};
 use crate::task::Task;
 use crate::wire::OUTSIDE;
 
-/// Flows of the frames that are sent: every queue gets some.
+/// Flows of the frames, so many that every queue receives packets.
 const FLOWS: u64 = 64;
-/// A little longer than an `xdp:` port stays awake at its beginning, whatever comes.
+/// A little longer than an `xdp:` port polls after its start, with or without packets.
 const AWAKE: Duration = Duration::from_millis(600);
 
-/// What is measured, and how.
+/// The subject and the conditions of a trial.
 pub(super) struct Trial<'a> {
     pub(super) subject: &'a Subject,
     /// Bytes of a frame without frame check sequence.
@@ -40,31 +40,32 @@ pub(super) struct Trial<'a> {
     pub(super) take: Take,
     /// CPUs of the queues.
     pub(super) placement: Placement,
-    /// Where the port is; here if `None`.
+    /// The site of the port; here if `None`.
     pub(super) site: Option<&'a Site>,
-    /// Where forwarding sends to, if not back.
+    /// The port that forwarding sends to; `None` sends back.
     pub(super) to: Option<&'a Spec>,
-    /// Who sends to it.
+    /// The sender.
     pub(super) load: Option<Load<'a>>,
     pub(super) stop: &'a AtomicBool,
 }
 
-/// Who sends at the other end of the cable.
+/// The sender at the other end of the cable.
 pub(super) struct Load<'a> {
     pub(super) site: &'a Site,
     pub(super) by: By,
 }
 
-/// What sends, and how.
+/// The kind of sender.
 pub(super) enum By {
-    /// The kernel, from one CPU.
+    /// The kernel, on one CPU.
     One(Pace),
-    /// A sender for each of these queues, as fast as it can.
+    /// A sender for each of these queues, as fast as possible.
     Each(Vec<Seat>),
 }
 
 impl Trial<'_> {
-    /// Under a load that leaves a port time to sleep it is over when ports begin to do so.
+    /// With a paced load a port may sleep. The warm-up then ends after the time for which a port
+    /// polls at its start.
     pub(super) fn warm_up(&self) -> Duration {
         let warm_up =
             (self.window / 4).clamp(Duration::from_millis(20), Duration::from_millis(300));
@@ -74,7 +75,6 @@ impl Trial<'_> {
         }
     }
 
-    /// Sleeps.
     pub(super) fn sleep(&self, time: Duration, subject: Option<&Party>) -> Result<()> {
         // A port that failed has no threads left; its error is found at the end.
         let ended = || subject.is_some_and(|subject| subject.crew.wait(Duration::ZERO));
@@ -83,14 +83,14 @@ impl Trial<'_> {
 }
 
 impl Trial<'_> {
-    /// Opens the port, and the one that it forwards to if there is one.
+    /// Opens the port and, if there is one, the port to which it forwards.
     fn open(&self, spec: &Spec, kind: Task) -> Result<Vec<Port>> {
         let to = self.to.filter(|_| kind == Task::L2fwd);
         let options = OpenOptions::default()
             .take(self.take)
-            // Nobody is reached over an interface of ours.
+            // The interfaces of the lab carry no management traffic.
             .take_management(self.site.is_some())
-            // What is sent here is addressed to nobody.
+            // The packets of the sender have an address that no host has.
             .promiscuous(self.site.is_none() && self.load.is_some())
             .mask(QueueMask { rx: QueueSet::All, ..QueueMask::NONE })
             .receive(kind != Task::Txpush)
@@ -109,7 +109,7 @@ impl Trial<'_> {
 }
 
 impl Load<'_> {
-    /// Sends to a port of this kind.
+    /// Starts to send to a port of this kind.
     pub(super) fn start(&self, frames: &[Vec<u8>], to: Option<Backend>) -> Result<Sending> {
         let (site, interface) = (self.site, self.site.interface());
         let ready = match &self.by {
@@ -131,9 +131,9 @@ pub(super) fn sender_ns(sent: &Sent) -> f64 {
     sent.cpu.total().as_nanos() as f64 / sent.frames.max(1) as f64
 }
 
-/// A port at work: a thread per queue.
+/// An open port with a thread per queue.
 pub(super) struct Party {
-    /// The one that is measured, and after it the one that it forwards to if there is one.
+    /// The measured port and, if there is one, the port to which it forwards.
     ports: Vec<Port>,
     crew: Crew<Result<Tally>>,
     threads: usize,
@@ -175,7 +175,7 @@ impl Party {
         Ok(Self { ports, crew, threads, baton, rx: rx_counters })
     }
 
-    /// What was opened.
+    /// The properties of the opened port.
     pub(super) fn nature(&self, trial: &Trial<'_>) -> Nature {
         let mut infos = self.ports.iter().map(Port::info);
         let (info, to) = (infos.next(), infos.next());
@@ -193,7 +193,7 @@ impl Party {
         }
     }
 
-    /// Waits until no thread counts any more, or is too late to.
+    /// Waits until all threads have finished counting, for a limited time.
     pub(super) fn wait_until_read(&self) {
         let end = Instant::now() + 10 * PATIENCE;
         while self.baton.done() < self.threads && Instant::now() < end {
@@ -225,7 +225,7 @@ impl Drop for Party {
     }
 }
 
-/// What a port counted from its opening to its end.
+/// The counts of a port from its opening to its end.
 pub(super) struct Outcome {
     pub(super) tallies: Vec<Tally>,
     received: u64,
@@ -248,7 +248,7 @@ impl Outcome {
     }
 }
 
-/// What is sent.
+/// The frames to send.
 pub(super) fn frames(size: usize) -> Result<Vec<Vec<u8>>> {
     senders::frames(FLOWS, size)
 }
