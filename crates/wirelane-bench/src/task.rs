@@ -1,13 +1,13 @@
 //! The three tasks of a receiver or sender.
 
-/// What a thread does with packets.
+/// The work of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Task {
-    /// Receive and give back.
+    /// Receive and free.
     Rxdrop,
     /// Fill frames and send.
     Txpush,
-    /// Receive, exchange the addresses, and send back through the same queue.
+    /// Receive, swap the addresses, and send back through the same queue.
     L2fwd,
 }
 
@@ -25,7 +25,7 @@ impl Task {
     }
 }
 
-/// The case of [`Task::Rxdrop`] in which packets come at a fixed rate.
+/// The case of [`Task::Rxdrop`] with a fixed rate of packets.
 pub(crate) const PACED: &str = "rxdrop-paced";
 /// These rates, in packets per second. The first one leaves a receiver time to sleep.
 pub(crate) const RATES: [u64; 5] = [500_000, 1_000_000, 1_500_000, 2_000_000, 3_000_000];

@@ -1,8 +1,8 @@
-//! Interfaces of the user's in place of a lab: what `--port` and `--load` name.
+//! The user's interfaces in place of a lab, named by `--port` and `--load`.
 //!
 //! ```text
 //!   others ──────────────────────▶ --port      the load comes from outside
-//!   the kernel ─▶ --load ═ cable ═▶ --port      both ends are ours
+//!   the kernel ─▶ --load ═ cable ═▶ --port      this host has both ends
 //! ```
 
 use std::fs;
@@ -16,7 +16,7 @@ use wirelane_os::packet::PacketSocket;
 
 use crate::row::Param;
 
-/// What `--load` says where nobody here sends.
+/// The value of `--load` for packets that other hosts send.
 pub const OUTSIDE: &str = "outside";
 
 /// Options of the suites that measure a port at a cable.
@@ -40,10 +40,10 @@ impl Wire {
         self.port.is_some()
     }
 
-    /// The port that was named, and who sends to it.
+    /// The named port, and its sender.
     ///
     /// # Errors
-    /// It is no socket of an interface, or an interface is not there.
+    /// It is no socket of an interface, or an interface does not exist.
     pub(crate) fn open(&self) -> Result<Option<Wired>> {
         let Some(port) = &self.port else { return Ok(None) };
         let spec: Spec = port.parse()?;
@@ -58,30 +58,30 @@ impl Wire {
     }
 }
 
-/// A port of the user's, and who sends to it.
+/// The user's port, and its sender.
 #[derive(Debug)]
 pub struct Wired {
     /// The port.
     pub(crate) spec: Spec,
     /// Its interface.
     pub(crate) far: Site,
-    /// The interface that sends; `None` if the load comes from outside.
+    /// The interface that sends; `None` if other hosts send.
     pub(crate) near: Option<Site>,
-    /// What it may take away from the host.
+    /// The packets that it may take away from the host.
     pub(crate) take: Take,
-    /// Packets are addressed to a station that does not exist, so that no host answers.
+    /// The sender's packets have an address that no host has, so that no host answers.
     _promiscuous: Option<PacketSocket>,
 }
 
 impl Wired {
     fn new(spec: Spec, near: Option<Site>, name: &str, take: Take) -> Result<Self> {
         let far = Site::here(name)?;
-        // What others send is addressed as they like.
+        // Packets from other hosts have the address that they choose.
         let _promiscuous = near.as_ref().map(|_| promiscuous(name)).transpose()?;
         Ok(Self { spec, far, near, take, _promiscuous })
     }
 
-    /// The name of its kind in rows, and in the list of what was skipped.
+    /// The name of its kind in rows, and in the list of skipped cases.
     pub(crate) fn label(&self) -> &'static str {
         self.spec.backend.map_or("port", Backend::as_str)
     }
@@ -89,7 +89,7 @@ impl Wired {
     /// The interface that sends.
     ///
     /// # Errors
-    /// The load comes from outside: `case` cannot be measured so, as its rate has to be set.
+    /// Other hosts send: `case` needs to set the rate.
     pub(crate) fn sender(&self, case: &str) -> Result<&Site> {
         self.near.as_ref().ok_or_else(|| {
             let cause = "it searches for a rate, which nobody here sets when others send";
@@ -98,18 +98,18 @@ impl Wired {
         })
     }
 
-    /// The kind of the port, its mode and where it is, for rows of our command; `mode` is what that
-    /// says.
+    /// The kind of the port, its mode and its interfaces, for rows of Wirelane's command. `mode` is
+    /// the mode that the command reported.
     pub(crate) fn conditions(&self, mode: Option<String>) -> Vec<(&'static str, Param)> {
         let backend = self.spec.backend.unwrap_or(Backend::Packet);
-        // It has one mode only, which other programs have, too.
+        // `packet:` has one mode only, which other programs have, too.
         let only = (backend == Backend::Packet).then(|| PortMode::TpacketV3.to_string());
         let mode = only.or(mode).map(|mode| ("mode", Param::Name(mode)));
         let port = ("port", Param::Text(backend.as_str()));
         [port].into_iter().chain(mode).chain(self.params()).collect()
     }
 
-    /// Where it was measured, for rows.
+    /// The conditions, for rows.
     pub(crate) fn params(&self) -> [(&'static str, Param); 2] {
         let load = self.near.as_ref().map_or(OUTSIDE, Site::interface);
         [
@@ -119,7 +119,7 @@ impl Wired {
     }
 }
 
-/// Lets an interface take packets for anybody, until what is returned is dropped.
+/// Puts an interface into promiscuous mode until the returned value is dropped.
 ///
 /// # Errors
 /// CAP_NET_RAW is missing.
@@ -132,7 +132,7 @@ pub(crate) fn promiscuous(name: &str) -> Result<PacketSocket> {
     set().map_err(|error| Error::os(format!("promiscuous mode of {name}"), error))
 }
 
-/// The interface that `--load` names; `None` if others send.
+/// The interface of `--load`; `None` if other hosts send.
 ///
 /// # Errors
 /// There is no such interface.
@@ -140,7 +140,7 @@ pub(crate) fn load(named: Option<&str>) -> Result<Option<Site>> {
     named.filter(|load| *load != OUTSIDE).map(Site::here).transpose()
 }
 
-/// The interface of a port that is to be a socket of one.
+/// The interface of a port that must be a socket.
 fn interface(spec: &Spec) -> Result<String> {
     if !matches!(spec.backend, None | Some(Backend::Packet | Backend::Xdp)) {
         let error = Error::usage(format!("port '{spec}'"), "it is no socket of an interface");
@@ -149,7 +149,7 @@ fn interface(spec: &Spec) -> Result<String> {
     Ok(spec.name.to_string_lossy().into_owned())
 }
 
-/// What an interface counts.
+/// The counters of an interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Counter {
     /// Packets received.
@@ -159,7 +159,7 @@ pub(crate) enum Counter {
 }
 
 impl Counter {
-    /// As the interface of `site` counts since it is there.
+    /// Reads the counter of the interface of `site`, counted since the interface was created.
     pub(crate) fn read(self, site: &Site) -> Result<u64> {
         let text = site.inside(|| fs::read_to_string("/proc/thread-self/net/dev"))?;
         let text = text.map_err(|error| Error::io("/proc/net/dev", "read", error))?;

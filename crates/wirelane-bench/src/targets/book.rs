@@ -1,10 +1,10 @@
-//! What a target is, and how one is judged from rows.
+//! Defines targets, and judges them from rows.
 
 use serde::Serialize;
 
 use crate::row::{Row, Skipped, median, told};
 
-/// What a figure ought to be.
+/// The limit of a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Limit {
@@ -23,33 +23,33 @@ impl Limit {
     }
 }
 
-/// A target, and what became of it.
+/// A target, and its verdict.
 #[derive(Clone, Debug, Serialize)]
 pub struct Target {
     /// The suite that measures it.
     pub suite: &'static str,
     /// The figure, in words.
     pub what: String,
-    /// `×` of a ratio.
+    /// The unit; `×` for a ratio.
     pub unit: &'static str,
-    /// What the median ought to be.
+    /// The limit of the median.
     pub limit: Limit,
     /// One value per round.
     pub values: Vec<f64>,
     /// Their median; `None` if it was not measured.
     pub median: Option<f64>,
-    /// Whether it is as it ought to be; `None` if it was not measured, or too few samples cannot
+    /// Whether the limit is met. `None` if it was not measured, or if there are too few samples to
     /// tell.
     pub met: Option<bool>,
-    /// Why that is not known.
+    /// Why the verdict is unknown.
     pub reason: Option<String>,
-    /// What is known of the figure, whatever it is here.
+    /// Background of the figure, independent of this run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub background: Option<&'static str>,
 }
 
 impl Target {
-    /// Whether it was measured, and that is not enough to tell whether it is met.
+    /// Whether it was measured, but with too few samples for a verdict.
     pub fn is_unclear(&self) -> bool {
         self.median.is_some() && self.met.is_none()
     }
@@ -60,7 +60,7 @@ fn verdict(limit: Limit, values: &[f64]) -> Option<bool> {
     told(values, |value| limit.is_met(value))
 }
 
-/// Rows.
+/// The rows of a report.
 #[derive(Clone, Copy)]
 pub(super) struct Measured<'a>(pub(super) &'a [Row]);
 
@@ -92,7 +92,7 @@ impl<'a> Measured<'a> {
     }
 }
 
-/// Rows, and what is judged from them.
+/// The rows, and the targets judged so far.
 pub(super) struct Book<'a> {
     pub(super) rows: Measured<'a>,
     pub(super) skipped: &'a [Skipped],
@@ -100,7 +100,7 @@ pub(super) struct Book<'a> {
 }
 
 impl Book<'_> {
-    /// A target of the ratio of two figures; `needs` as below.
+    /// Adds a target for the ratio of two figures; `needs` as below.
     pub(super) fn ratio(
         &mut self,
         suite: &'static str,
@@ -112,7 +112,7 @@ impl Book<'_> {
         self.add(suite, what, "×", limit, ratios(ours, theirs), needs);
     }
 
-    /// `needs` are names of what must have been measured for it.
+    /// Adds a target. `needs` are the names of cases and programs that it depends on.
     pub(super) fn add(
         &mut self,
         suite: &'static str,
@@ -137,21 +137,21 @@ impl Book<'_> {
         self.targets.push(target);
     }
 
-    /// Says what is known of the figure that was added last.
+    /// Adds the background of the last target.
     pub(super) fn explain(&mut self, background: &'static str) {
         if let Some(last) = self.targets.last_mut() {
             last.background = Some(background);
         }
     }
 
-    /// Gives the target that was added last a reason why it is not judged.
+    /// Gives the last target a reason why it is not judged.
     pub(super) fn unclear_if(&mut self, is_unclear: bool, reason: &str) {
         if let (true, Some(last)) = (is_unclear, self.targets.last_mut()) {
             last.reason = Some(reason.to_owned());
         }
     }
 
-    /// What another command measures.
+    /// Adds a target that another command measures.
     pub(super) fn elsewhere(
         &mut self,
         suite: &'static str,
@@ -179,17 +179,17 @@ impl Book<'_> {
     }
 }
 
-/// Ours divided by theirs, for each round.
+/// Wirelane's figure divided by the other program's, for each round.
 pub(super) fn ratios(ours: &[f64], theirs: &[f64]) -> Vec<f64> {
     ours.iter().zip(theirs).map(|(ours, theirs)| ours / theirs).collect()
 }
 
-/// The lowest of each round, of those that were measured at all.
+/// The lowest value of each round, over the measured figures.
 pub(super) fn lowest(figures: &[&[f64]]) -> Vec<f64> {
     of_rounds(figures, f64::min)
 }
 
-/// The highest, likewise.
+/// The highest value of each round, likewise.
 pub(super) fn highest(figures: &[&[f64]]) -> Vec<f64> {
     of_rounds(figures, f64::max)
 }
@@ -215,7 +215,7 @@ mod tests {
         assert_eq!(least(&[1.8, 2.0, 1.85]), None);
         assert_eq!(least(&[1.7, 1.89, 1.85]), None);
         assert_eq!(least(&[1.95, 2.2, 2.1]), None);
-        // One says nothing of how they scatter.
+        // One sample has no known spread.
         assert_eq!(least(&[5.0]), None);
         assert_eq!(least(&[]), None);
         // Five are judged by the median.

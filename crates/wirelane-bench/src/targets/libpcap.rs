@@ -1,4 +1,4 @@
-//! The targets of programs that speak libpcap.
+//! The targets of libpcap programs.
 
 use super::book::{Book, Limit, ratios};
 
@@ -15,7 +15,7 @@ pub(super) fn targets(book: &mut Book<'_>) {
         let metric = "cpu_ns_per_packet_under_load";
         let of = |peer, metric| rows.samples([SUITE, "tcpdump"], peer, &at, metric);
         let [ours, theirs] = [None, Some(STOCK)].map(|peer| of(peer, metric));
-        // Who loses packets has less to do: such a round says nothing.
+        // A program that loses packets has less work, so such rounds are left out.
         let lost = |peer| of(peer, "lost_share").iter();
         let is_lossless = |(ours, theirs): (&f64, &f64)| *ours == 0.0 && *theirs == 0.0;
         let is_lossless: Vec<_> = lost(None).zip(lost(Some(STOCK))).map(is_lossless).collect();

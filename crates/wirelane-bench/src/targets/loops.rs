@@ -79,7 +79,7 @@ fn rings(book: &mut Book<'_>) {
         };
         let values = match cores {
             "1" => beside(None),
-            // Wherever the CPUs lay, as long as it was the same for both.
+            // The distance of the CPUs does not matter, as long as it is the same for both.
             _ => Distance::ALL.into_iter().flat_map(|apart| beside(Some(apart))).collect(),
         };
         let what = format!("Ring, {what}: cycles beside DPDK's {RING}");
@@ -97,7 +97,7 @@ fn filter(book: &mut Book<'_>) {
             let at = [("expression", expression), ("matching", matching)];
             rows.samples(["filter", "jit"], None, &at, "speedup")
         };
-        // Whatever share of the packets matches.
+        // The lowest speedup of the three shares of matching packets.
         let values = lowest(&["all", "quarter", "none"].map(of));
         let what = format!("Filter '{expression}' as machine code beside libpcap's interpreter");
         book.add("filter", what, "×", Limit::AtLeast(5.0), values, &["jit", "libpcap"]);

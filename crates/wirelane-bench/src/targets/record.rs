@@ -27,7 +27,7 @@ fn rates(book: &mut Book<'_>) {
         let best = highest(&PEERS.map(|peer| of(Some(peer), "bytes_per_s")));
         let ours = of(None, "bytes_per_s");
         let bound = of(None, SENDER_BOUND);
-        // What the sender could not send more of says nothing about either.
+        // Rounds in which the sender was the limit show nothing about either program.
         let values = unless_sent(ours, &best, [bound, bound]);
         let is_of_sender = values.is_empty() && !ours.is_empty() && !best.is_empty();
         let what =
@@ -43,7 +43,7 @@ fn costs(book: &mut Book<'_>) {
         let at = [("size", size)];
         let of = |peer| {
             let of = |metric| rows.samples([SUITE, "cost"], peer, &at, metric);
-            // Who loses packets has less to do.
+            // A program that loses packets has less work.
             let is_lossless = of("lost_share").iter().all(|lost| *lost == 0.0);
             if is_lossless { of("cpu_ns_per_byte") } else { &[] }
         };
@@ -71,7 +71,7 @@ fn parts(book: &mut Book<'_>) {
 
 fn queries(book: &mut Book<'_>) {
     let rows = book.rows;
-    /// The targets are about a store of that size at least.
+    /// The targets apply to stores of at least this size.
     const LARGE_MB: u64 = 20_000;
     for (asked, limit) in [("an address, five minutes", 1000.0), ("a flow", 3000.0)] {
         let row = rows.row([SUITE, "query"], None, &[("asked", asked)], "latency_ms");

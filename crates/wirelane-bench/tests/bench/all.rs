@@ -1,4 +1,4 @@
-//! `wirelane bench all`: a report, and a page of it.
+//! `wirelane bench all`: a report and its page.
 
 use std::path::Path;
 use std::process::Command;
@@ -9,7 +9,7 @@ use wirelane_testkit::process::{copy_program, output};
 
 use super::{BENCH, bench, page, wirelane};
 
-/// One run serves all that is to be said of a report: it takes seconds.
+/// One run serves all checks of a report, because it takes seconds.
 #[test]
 fn a_report_its_circumstances_and_its_page() {
     let folder = tempfile::tempdir().unwrap();
@@ -19,7 +19,7 @@ fn a_report_its_circumstances_and_its_page() {
     page::opens_without_an_error(&folder.path().join("deep/out"));
 }
 
-/// Runs those suites that end soon, whatever the machine and the build.
+/// Runs suites that end soon on any machine and with any build.
 fn report(folder: &Path) -> Value {
     let out = folder.join("deep/out");
     let args = [
@@ -36,7 +36,7 @@ fn report(folder: &Path) -> Value {
     ];
     let ended = bench(&[&args[..], &["--report", out.to_str().unwrap()]].concat());
     assert!(ended.status.success() && ended.stdout.is_empty(), "{ended:?}");
-    // How long it will take about, and what it was.
+    // The first line has the expected time, the last one the result.
     let [first, last] = ended.stderr.lines().collect::<Vec<_>>()[..] else { panic!("{ended:?}") };
     assert!(
         first.starts_with("measuring for about 0:") && last.contains(" figures, "),
@@ -57,11 +57,11 @@ fn has_its_suites_on_one_page(out: &Path, report: &Value) {
         std::fs::read_dir(out).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     written.sort();
     assert_eq!(written, ["index.html", "report.json"]);
-    // A run compares with itself; one sample a figure proves nothing.
+    // A run can be compared with itself; one sample per figure proves nothing.
     let json = out.join("report.json");
     let json = json.to_str().unwrap();
     assert!(bench(&["compare", json, json]).status.success());
-    // Nothing is measured for a folder that cannot be written.
+    // Nothing is measured if the folder cannot be written.
     let blocked = json.to_owned() + "/out";
     let ended = bench(&["all", "--report", &blocked]);
     assert_eq!(ended.status.code(), Some(1));
@@ -102,7 +102,7 @@ fn privileged_without_privileges_it_says_what_was_left_out() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    // The program must be where everybody may run it, the report where everybody may write.
+    // All users must be able to run the program and to write the report.
     let program = folder.path().join("wirelane-bench");
     copy_program(Path::new(BENCH), &program);
     copy_program(&wirelane(), &folder.path().join("wirelane"));

@@ -1,5 +1,4 @@
-//! Other programs that are broken: each is a row of what was not measured, with its reason, and the
-//! run goes on.
+//! Broken programs: each is listed as not measured, with its reason, and the run continues.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -12,13 +11,13 @@ use wirelane_testkit::process::{Output, output};
 
 use super::BENCH;
 
-/// A variable that every program which the benchmark starts has in its environment.
+/// An environment variable of every program that the benchmark starts.
 const MARK: &str = "WIRELANE_TEST_BROKEN";
 
-/// Programs in place of the real ones, and how each is broken.
+/// Programs in place of the real ones, each with its defect.
 const BROKEN: [(&str, &str); 4] = [
     ("tcpreplay", "echo 'no such\ndevice' >&2; exit 3"),
-    // Neither a word, nor a packet, nor an end.
+    // Prints nothing, sends nothing, and does not end.
     ("trafgen", "exec sleep 600"),
     ("xdp-trafficgen", "exit 0"),
     ("dpdk-testpmd", "echo 'EAL: Cannot init memory'; exit 1"),
@@ -34,7 +33,7 @@ fn bench(folder: &Path, arguments: &[&str]) -> Output {
     output(command.env(MARK, std::process::id().to_string()))
 }
 
-/// The processes that the benchmarks of this test have left.
+/// Processes that the benchmarks of this test have left.
 fn left() -> Vec<String> {
     let mark = format!("{MARK}={}", std::process::id());
     let has_mark = |process: &Path| {
@@ -94,7 +93,7 @@ fn privileged_broken_programs_are_listed_with_their_last_words() {
     let mute = programs.iter().find(|program| program["name"] == MUTE).unwrap();
     assert!(mute["installed"] == true && mute["version"].is_null(), "{mute}");
 
-    // What stands beside it is measured in this suite, too.
+    // This suite also measures a program without an interface.
     let report = run(&["sockets", "--case", "l2fwd"]);
     assert!(ours(&report, "l2fwd") >= 3, "{report}");
     assert_eq!(reason(&report, "dpdk-testpmd"), died);

@@ -47,10 +47,10 @@ fn compare_finds_what_became_worse() {
     }
 }
 
-/// Real reports, made in turns. What is compared is a rate that a simulated interface keeps on any
-/// machine that is not overwhelmed, and slower than any control becomes, so that noise decides
-/// nothing; a lock in the hot path is found by `cargo xtask bench compare`, which has to build the
-/// program twice.
+/// Compares real reports, made in turns. The figure is a rate that a simulated interface keeps on
+/// any machine that is not overloaded. The slow rate is lower than the control can ever become, so
+/// noise does not decide. `cargo xtask bench compare`, which must build the program twice, checks
+/// that a lock in the hot path is found.
 #[test]
 fn a_run_is_not_worse_than_itself_and_a_slower_one_is() {
     let folder = tempfile::tempdir().unwrap();
@@ -71,7 +71,7 @@ fn a_run_is_not_worse_than_itself_and_a_slower_one_is() {
     }
     let compare = |new: &str| {
         let (old, new) = (path("old"), path(new));
-        // Of CPU time a busy machine makes more than that for a while, but not of every sample.
+        // A busy machine may double the CPU time of some samples, but not of all.
         let args = ["compare", old.to_str().unwrap(), new.to_str().unwrap(), "--threshold", "100"];
         bench(&args)
     };
@@ -79,6 +79,6 @@ fn a_run_is_not_worse_than_itself_and_a_slower_one_is() {
     assert!(same.status.success() && !same.stdout.starts_with("worse"), "{same:?}");
     let slow = compare("slow");
     assert_eq!(slow.status.code(), Some(1), "{slow:?}");
-    // Which of its figures are beyond doubt depends on how busy the machine is.
+    // The load of the machine decides which of its figures are certain.
     assert!(slow.stdout.starts_with("worse   sockets rxdrop mode=sim port=sim"), "{slow:?}");
 }

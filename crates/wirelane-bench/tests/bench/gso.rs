@@ -20,7 +20,7 @@ fn privileged_gso_has_rates_costs_and_speedups() {
     let report: Value = serde_json::from_str(&ended.stdout).unwrap();
     let rows = report["rows"].as_array().unwrap();
     assert!(rows.iter().all(|row| row["suite"] == "gso" && row["samples"] == 1));
-    // Shares of a CPU are left out where there is no cgroup for them.
+    // Without a cgroup, shares of a CPU are left out.
     let skipped = report["skipped"].as_array().unwrap();
     assert!(skipped.iter().all(|skipped| skipped["case"] == "quota"), "{skipped:?}");
     let shares: &[u64] = if skipped.is_empty() { &[100, 50] } else { &[100] };
@@ -49,7 +49,7 @@ fn privileged_gso_has_rates_costs_and_speedups() {
             let (expected, speedup) =
                 (own.unwrap() / none.unwrap(), of(case, "wirelane", *cpu, "speedup").unwrap());
             assert!((speedup - expected).abs() < 1e-9, "{case} {cpu}: {speedup}");
-            // No machine moves 100 GB in a second of one CPU.
+            // No machine moves 100 GB in one second of a CPU.
             let cost = of(case, "wirelane", *cpu, "cpu_s_per_gb").unwrap();
             assert!(cost > 0.01, "{case} {cpu}: {cost}");
             assert_eq!(of(case, "none", *cpu, "speedup"), None);
@@ -83,7 +83,7 @@ fn privileged_gso_of_several_flows_and_between_virtual_machines() {
             let params = &row["params"];
             assert_eq!((&params["flows"], &params["port"]), (&3.into(), &port.into()), "{row}");
             assert!(row["median"].as_f64().unwrap() > 0.0, "{row}");
-            // The paper has nothing of these.
+            // The paper has no figures for these.
             assert!(row["source"].is_null(), "{row}");
             found.push(params["offload"].as_str().unwrap().to_owned());
         }

@@ -1,4 +1,4 @@
-//! Our command as a process, beside other programs.
+//! Wirelane's command as a process, compared with other programs.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ fn once(window_ms: u64) -> Plan {
     Plan { samples: 1, window: Duration::from_millis(window_ms), limit: None }
 }
 
-/// What is written to a disk a quick run leaves out.
+/// A quick run leaves out writing to a disk.
 #[test]
 fn privileged_writing_to_a_disk_stands_beside_dd() {
     if !privileged::require() {
@@ -44,7 +44,7 @@ fn privileged_the_rate_without_loss_is_searched_for_others_too() {
     if !privileged::require() {
         return;
     }
-    // Half of what the sender can send, or all of it: no more than the first steps.
+    // With this precision, the search ends after its first steps.
     let quick = Sought::of(&Effort { quick: true, ..Effort::default() });
     let sought = Sought { sizes_of_others: 1, resolution: 0.6, ..quick };
     let report = measured("noloss", once(60), |mut job| noloss::noloss(&sought, None, &mut job));
@@ -69,7 +69,7 @@ fn privileged_the_rate_without_loss_is_searched_for_others_too() {
         let [theirs] = of(Some(peer), "packets_per_s")[..] else { panic!("{:?}", report.rows) };
         let [ours] = of(None, "packets_per_s")[..] else { panic!("{:?}", report.rows) };
         assert_eq!((theirs.suite, theirs.case, &theirs.params), ("noloss", "rx", &ours.params));
-        // On a machine that has no time nothing may pass.
+        // On an overloaded machine, no rate may pass.
         assert!(theirs.samples.len() == 1 && theirs.samples[0] >= 0.0);
         let [bound, our_bound] = [Some(peer), None].map(|peer| of(peer, "sender_bound_share"));
         assert!(bound.len() == 1 && our_bound.len() == 1);
@@ -83,7 +83,7 @@ fn privileged_the_rate_without_loss_is_searched_for_others_too() {
     }
 }
 
-/// Who is missing, or cannot do that, is listed with its reason.
+/// A program that is missing, or cannot send such packets, is listed with its reason.
 #[test]
 fn privileged_ours_and_others_send_and_what_arrives_is_counted() {
     if !privileged::require() {
@@ -122,7 +122,7 @@ fn privileged_ours_and_others_send_and_what_arrives_is_counted() {
             None => assert!(reason.is_some(), "{} is neither measured nor listed", sender.name),
         }
     }
-    // These two work wherever they are installed.
+    // These two work on any machine that has them.
     for name in ["tcpreplay", "trafgen"] {
         let reason = skipped.iter().find(|skipped| skipped.case == name);
         assert_eq!(reason.is_none(), find(name).is_some(), "{reason:?}");

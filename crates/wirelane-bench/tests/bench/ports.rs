@@ -1,4 +1,4 @@
-//! Ports of the user, and load from outside.
+//! The user's ports, with a load from outside.
 
 use std::process::Command;
 
@@ -20,10 +20,10 @@ fn privileged_ports_of_the_user_are_measured_under_a_load_from_outside() {
         return;
     }
     let lab = Lab::new(LabConfig { queues: 2, ..LabConfig::default() }).unwrap();
-    // What the sender redirects arrives at packet sockets, too.
+    // With GRO, packets that the sender redirects arrive at packet sockets, too.
     lab.far.set_gro(true).unwrap();
     let frame = [&[0xff; 12][..], &[0x88, 0xb5], &[7; 86]].concat();
-    // The queue that it arrives on is that of the CPU.
+    // The CPU determines the queue.
     let cpu = affinity::allowed_cpus().unwrap().into_iter().find(|cpu| cpu % 2 == 0);
     let pace = Pace { count: None, rate: Some(RATE), cpu };
     let start = || LiveSender::new(lab.near.interface(), &[frame])?.start(pace);
@@ -45,7 +45,7 @@ fn privileged_ports_of_the_user_are_measured_under_a_load_from_outside() {
         let rates: Vec<_> = rates.map(|row| row["median"].as_f64().unwrap()).collect();
         // Read and written to memory, by one thread and by one per queue.
         assert_eq!(rates.len(), 4, "{port}: {report}");
-        // What waited in a ring for its reader comes at once.
+        // A reader receives the packets that waited in a ring all at once.
         assert!(rates.iter().all(|rate| *rate > 0.0 && *rate < 10.0 * RATE as f64), "{rates:?}");
         assert!(of_port().all(|row| row["params"]["mode"] == mode && row["params"]["queues"] == 2));
     }
@@ -63,12 +63,12 @@ fn privileged_ports_of_the_user_are_measured_under_a_load_from_outside() {
         row["median"].as_f64().unwrap()
     };
     assert!(rate(1) > 0.0);
-    // As many as there are CPUs for.
+    // At most one queue per CPU.
     assert!(affinity::allowed_cpus().unwrap().len() < 2 || rate(2) > 0.0);
     assert!(rows.iter().all(|row| row["params"]["port"] == "packet"), "{report}");
     sending.stop().unwrap();
 
-    // Nothing comes any more, and that is no figure.
+    // Without packets, there is no figure.
     let mut command = Command::new(BENCH);
     command.args(["capture", "--quick", "--samples", "1", "--port", &packet]);
     let ended = lab.far.inside(|| output(&mut command)).unwrap();

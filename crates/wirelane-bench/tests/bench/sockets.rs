@@ -6,10 +6,10 @@ use wirelane_testkit::tools;
 use super::bench;
 
 const PEER: &str = "dpdk-testpmd";
-/// Packets from nowhere, as those of a simulated interface.
+/// The program with null devices, which generate packets like a simulated interface.
 const NOWHERE: &str = "dpdk-testpmd over net_null";
 
-/// The rows of a report, checked for what all of them have in common.
+/// The rows of a report, after checking their common properties.
 fn sockets_rows(report: &Value, samples: u64) -> &[Value] {
     assert_eq!(report["schema"], "wirelane.bench/1");
     let rows = report["rows"].as_array().unwrap();
@@ -82,7 +82,7 @@ fn sockets_of_a_named_port_in_json() {
             }
             assert!(of("system_ns_per_packet").is_some() && of("offered_per_s").is_none());
             assert_eq!(of("packets_per_batch"), Some(64.0));
-            // A port that waits for its consumer loses nothing.
+            // A port that waits for its consumer loses no packet.
             assert_eq!(of("lost_share"), (case != "txpush").then_some(0.0));
             let shares = [1, 2, 4, 8, 16, 32, 64].map(|packets| {
                 median(rows, case, "sim", size, &format!("batch_{packets}_share")).unwrap()
@@ -95,7 +95,7 @@ fn sockets_of_a_named_port_in_json() {
 
 #[test]
 fn what_a_port_loses_is_told() {
-    // More than one core can receive, from a port that does not wait.
+    // A higher rate than one core can receive, from a port that does not wait.
     let port = "sim:1?rate=1Gpps&frames=256";
     let args = ["sockets", "--port", port, "--case", "rxdrop", "--size", "64"];
     let ended = bench(&[&args[..], &["--samples", "1", "--seconds", "2s", "--json"]].concat());
@@ -113,7 +113,7 @@ fn privileged_sockets_in_a_lab_balance_and_leave_nothing() {
     }
     let interfaces = || std::fs::read_to_string("/proc/net/dev").unwrap().lines().count();
     let before = interfaces();
-    // Longer than a loaded machine keeps a thread waiting.
+    // A window longer than a loaded machine delays a thread.
     let ended = bench(&[
         "sockets",
         "--quick",
@@ -154,7 +154,7 @@ fn privileged_sockets_in_a_lab_balance_and_leave_nothing() {
         skipped.next().map(|skipped| skipped["reason"].as_str().unwrap())
     };
     assert!(reason("xdp-zerocopy").is_some_and(|reason| !reason.is_empty()));
-    // The other programs did the same, or they are missing.
+    // The other programs have the same cases, or they are missing.
     let of_peer = |peer: &str| {
         let rows = rows.iter().filter(|row| row["peer"] == peer);
         rows.filter(|row| row["metric"] == "packets_per_s").count()
@@ -174,7 +174,7 @@ fn privileged_sockets_in_a_lab_balance_and_leave_nothing() {
     assert!(
         of_peer("tcpreplay") == 0 || median(rows, "replay", "packet", 64, "lost_share").is_some()
     );
-    // What the kernel does without a socket is measured, and what sockets cost above it.
+    // The kernel's work without a socket is measured, and the additional cost of sockets.
     for case in ["xdp-drop", "xdp-redirect"] {
         let rate = median(rows, case, "xdp", 64, "packets_per_s");
         assert!(rate.is_some_and(|rate| rate > 0.0), "{case}: {rate:?}");
@@ -194,7 +194,8 @@ fn privileged_sockets_in_a_lab_balance_and_leave_nothing() {
     let (losses, ratios): (Vec<_>, Vec<_>) = of_suite.partition(of_losses);
     assert_eq!((losses.len(), ratios.len()), (6, 6));
     for promise in losses {
-        // A busy machine may lose some of any rate; a quick run has the lowest and the highest one.
+        // A busy machine may lose packets at any rate. A quick run has only the lowest and the
+        // highest rate.
         assert!(promise["met"].is_null() && promise["reason"].is_string(), "{promise}");
     }
     for promise in ratios {

@@ -1,5 +1,5 @@
-//! Every suite on interfaces of the user's: two at the ends of a cable, or one to which others
-//! send.
+//! Every suite on the user's interfaces: on both ends of a cable, or on one interface to which
+//! other hosts send.
 
 use std::process::Command;
 
@@ -14,7 +14,7 @@ use wirelane_testkit::veth::VethPair;
 
 use super::{BENCH, bench};
 
-/// Packets per second of what comes from outside.
+/// Packets per second from outside.
 const RATE: u64 = 50_000;
 
 /// A user's host, and its cable.
@@ -27,7 +27,7 @@ impl Host {
     fn new() -> Self {
         let namespace = Namespace::new();
         let pair = VethPair::new(&namespace, &namespace, 2, 1500);
-        // What is redirected to them arrives.
+        // With GRO, redirected packets arrive.
         for end in [&pair.a, &pair.b] {
             let on = || Site::here(&end.interface).unwrap().set_gro(true).unwrap();
             namespace.inside(on);
@@ -35,7 +35,7 @@ impl Host {
         Self { namespace, pair }
     }
 
-    /// Runs a suite. Of other programs there is none.
+    /// Runs a suite, without other programs.
     fn run(&self, arguments: &[&str]) -> Output {
         let mut command = Command::new(BENCH);
         command.args(arguments).args(["--quick", "--samples", "1", "--json"]);
@@ -53,7 +53,7 @@ impl Host {
     }
 }
 
-/// The median of a metric of a case; all of its rows have these conditions.
+/// The median of a metric of a case. Checks these conditions in all rows of the case.
 #[track_caller]
 fn median(rows: &[Value], case: &str, metric: &str, conditions: &[(&str, &str)]) -> f64 {
     let mut of_case = rows.iter().filter(|row| row["case"] == case && row["peer"].is_null());
@@ -82,7 +82,7 @@ fn privileged_both_ends_of_a_cable_are_measured() {
     let sockets = [&["sockets", "--port", &xdp, "--all", "--case", "rxdrop"], &brief[..]].concat();
     let rows = host.rows(&sockets);
     assert!(median(&rows, "rxdrop", "packets_per_s", &native) > 0.0);
-    // Whoever sends is known, and so is what was lost.
+    // The sender is known, so losses are known.
     assert!(median(&rows, "rxdrop", "offered_per_s", &native) > 0.0);
     assert!((0.0..=1.0).contains(&median(&rows, "rxdrop", "lost_share", &native)));
 
@@ -112,7 +112,7 @@ fn privileged_both_ends_of_a_cable_are_measured() {
     assert!(median(&rows, "engine", "packets_per_s", &at(far)) > 0.0);
     let rows = host.rows(&[&send[..], &["timing"], &counted].concat());
     assert!(median(&rows, "timing", "error_gap_p99_ns", &at(far)) > 0.0);
-    // Its own interface counts, too, but does not know when what arrives.
+    // The sending interface counts packets, but has no arrival times.
     let rows = host.rows(&[&send[..], &["engine", "--case", "timing"]].concat());
     assert!(median(&rows, "engine", "packets_per_s", &at("interface")) > 0.0);
     assert!(rows.iter().all(|row| row["case"] != "timing"));
@@ -129,7 +129,7 @@ fn privileged_what_others_send_is_recorded_and_makes_flows() {
     let mode = ("mode", "tpacket-v3");
     let conditions = [("port", "packet"), mode, ("interface", far), ("load", "outside")];
 
-    // Nobody sends yet, and that is no figure.
+    // Without a sender, there is no figure.
     let ended = host.run(&["record", "--port", &port]);
     let report: Value = serde_json::from_str(&ended.stdout).unwrap();
     assert_eq!(report["rows"].as_array().unwrap().len(), 0, "{report}");
@@ -142,7 +142,7 @@ fn privileged_what_others_send_is_recorded_and_makes_flows() {
     let sending = host.namespace.inside(start).unwrap();
     let rows = host.rows(&["record", "--port", &port]);
     assert!(median(&rows, "cost", "cpu_ns_per_packet", &conditions) > 0.0);
-    // Where stenotype is installed, which has no index to speak of, that is compared, too.
+    // If stenotype is installed, it is measured with and without its index.
     let cases = ["cost", "cost-without-index"];
     assert!(rows.iter().all(|row| cases.iter().any(|case| row["case"] == *case)), "{rows:?}");
     let rows = host.rows(&["flows", "--port", &port]);

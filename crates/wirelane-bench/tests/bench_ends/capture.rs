@@ -1,10 +1,11 @@
-//! The figures of `wirelane bench capture`: our command as a process, beside other programs.
+//! The figures of `wirelane bench capture`: Wirelane's command as a process, compared with other
+//! programs.
 
 use serde_json::Value;
 use wirelane_bench::peers::capture::PROGRAMS;
 use wirelane_bench::peers::find;
 
-/// Looks for every part in a report of a run with one sample.
+/// Checks every part of a report of a run with one sample.
 pub(super) fn has_its_figures(report: &Value) {
     let figures = |case: &str, peer: Option<&str>, metric: &str| {
         let rows = report["rows"].as_array().unwrap().iter();
@@ -30,13 +31,13 @@ pub(super) fn has_its_figures(report: &Value) {
         if peer.is_some_and(&is_missing) {
             continue;
         }
-        // Only read, and written.
+        // Without and with writing.
         for metric in ["cpu_ns_per_packet_under_load", "cpu_ns_per_packet"] {
             let figures = figures("cpu", peer, metric);
             assert!(figures.len() == 2, "{} {metric}: {figures:?}", program.name);
             assert!(figures.iter().all(|cpu| *cpu > 0.0), "{} {metric}: {figures:?}", program.name);
         }
-        // A machine that is busy with other things may lose some, but not all.
+        // A busy machine may lose some packets, but not all.
         let lost = figures("cpu", peer, "lost_share");
         assert!(lost.len() == 2 && lost.iter().all(|lost| *lost < 1.0), "{lost:?}");
         let ratio = list("ratios").iter().find(|ratio| ratio["peer"].as_str() == peer);
@@ -57,7 +58,8 @@ pub(super) fn has_its_figures(report: &Value) {
             assert!(theirs.len() == count && theirs.iter().all(|value| *value > 0.0), "{theirs:?}");
         }
     }
-    // With lines and without; read and written, by one process and by three.
+    // `print` with and without lines; `several` without and with writing, by one process and by
+    // three.
     let rows = |case: &str| list("rows").iter().filter(|row| row["case"] == case).count();
     assert_eq!((rows("print"), rows("several")), (2, 4), "{:?}", list("skipped"));
     let promises = list("promises").iter();

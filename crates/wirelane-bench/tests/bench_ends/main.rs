@@ -1,4 +1,4 @@
-//! What a benchmark leaves, however it ends: nothing but its report.
+//! However a benchmark ends, it leaves only its report.
 #![allow(clippy::unwrap_used)]
 
 mod capture;
@@ -20,21 +20,21 @@ use wirelane_testkit::process::{ChildGuard, run};
 use wirelane_testkit::{privileged, tools};
 
 const BENCH: &str = env!("CARGO_BIN_EXE_wirelane-bench");
-/// How long anything may take on a busy machine before a test gives up.
+/// How long any step may take on a busy machine before a test gives up.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// What a benchmark, and every program that it starts, has in its environment: `TEST-NUMBER`, of
-/// which test process, and which of its benchmarks.
+/// The environment variable of a benchmark and of every program that it starts. Its value is
+/// `TEST-NUMBER`: the test process, and the number of its benchmark.
 const MARK: &str = "WIRELANE_TEST_BENCHMARK=";
-/// Each `lab down` removes what any killed benchmark has left: one that says what it removes must
-/// be alone.
+/// Each `lab down` removes the remains of any killed benchmark, so a test that checks the list of
+/// removed objects must run alone.
 static WITHOUT_LAB_DOWN: Mutex<()> = Mutex::new(());
 
-/// A benchmark that is running, and what it was seen to hold.
+/// A running benchmark, and the objects that it was seen to hold.
 struct Bench {
     child: ChildGuard,
     pid: u32,
     mark: String,
-    /// Where it runs, and may write to `disk` only.
+    /// Its working directory. It may write to `disk` only.
     directory: TempDir,
     interfaces: Vec<String>,
     pinned: BTreeSet<PathBuf>,
@@ -58,7 +58,7 @@ impl Bench {
         Self { child, pid, mark, directory, interfaces, pinned, programs, namespaces }
     }
 
-    /// Lets it run for `time`, or to its end, and notes what it holds meanwhile.
+    /// Lets it run for `time`, or to its end, and notes the objects that it holds.
     fn watch(&mut self, time: Duration) {
         let begin = Instant::now();
         while begin.elapsed() < time && self.child.is_running() {
@@ -67,7 +67,7 @@ impl Bench {
         }
     }
 
-    /// Notes the programs and the network namespaces that it holds now.
+    /// Notes the BPF programs and the network namespaces that it holds now.
     fn note(&mut self) {
         let own = fs::metadata("/proc/self/ns/net").unwrap().ino();
         let directory = PathBuf::from(format!("/proc/{}", self.pid));
@@ -79,8 +79,8 @@ impl Bench {
         self.namespaces.extend(namespaces_of(&directory).into_iter().filter(|id| *id != own));
     }
 
-    /// Checks that nothing of it is left. The kernel takes its time to tear down what nobody holds
-    /// any more.
+    /// Checks that none of its objects is left. The kernel takes time to destroy unreferenced
+    /// objects.
     #[track_caller]
     fn assert_gone(&self) {
         let deadline = Instant::now() + PATIENCE;
@@ -115,7 +115,7 @@ impl Bench {
         let own = folder_of(self.pid);
         let mut found = cgroups(&own);
         found.extend(["/dev/shm", "/tmp", "/var/tmp"].map(|parent| Path::new(parent).join(&own)));
-        // Of DPDK, which stands beside ours where it is installed.
+        // The directory of DPDK, if DPDK takes part.
         found.push(Path::new("/run/dpdk").join(format!("wirelane-{}", self.pid)));
         left.extend(
             found.iter().filter(|path| path.exists()).map(|path| path.display().to_string()),
@@ -129,14 +129,14 @@ impl Bench {
         left
     }
 
-    /// The folders in /proc of its processes: itself, and the programs that it started.
+    /// The directories in /proc of its processes: the benchmark, and the programs that it started.
     fn processes(&self) -> Vec<PathBuf> {
         let is_own = |process: &PathBuf| mark_of(process).as_ref() == Some(&self.mark);
         entries(Path::new("/proc")).into_iter().filter(is_own).collect()
     }
 
-    /// Those of all processes, and those that are mounted somewhere. Benchmarks of other tests do
-    /// not count: the kernel numbers theirs as those that are gone.
+    /// The namespaces of all processes, and mounted namespaces. Benchmarks of other tests are
+    /// ignored: the kernel reuses the numbers of destroyed namespaces.
     fn referenced_namespaces(&self) -> BTreeSet<u64> {
         let is_other = |process: &&PathBuf| mark_of(process).is_some_and(|mark| mark != self.mark);
         let processes = entries(Path::new("/proc"));
@@ -149,7 +149,7 @@ impl Bench {
         found
     }
 
-    /// What is in the folder that it may write to: its report, or nothing.
+    /// Checks that the folder that it may write to has its report at most.
     #[track_caller]
     fn assert_report_only(&self, suite: &[&str]) {
         let mut found = entries(&self.directory.path().join("disk"));
@@ -162,14 +162,14 @@ impl Bench {
     }
 }
 
-/// The command that it runs, and that removes what killed ones left.
+/// The command that it runs. It also removes the remains of killed benchmarks.
 fn wirelane() -> PathBuf {
     let path = Path::new(BENCH).with_file_name("wirelane");
     assert!(path.is_file(), "no {}: cargo build -p wirelane-cli", path.display());
     path
 }
 
-/// The name of what a benchmark makes: the process, and the PID namespace that it is in.
+/// The name of a benchmark's objects: its process, and its PID namespace.
 fn folder_of(pid: u32) -> String {
     format!("wirelane-bench-{pid}-{}", fs::metadata("/proc/self/ns/pid").unwrap().ino())
 }
@@ -188,7 +188,7 @@ fn interfaces() -> Vec<String> {
     table.lines().filter_map(|line| Some(line.split_once(':')?.0.trim().to_owned())).collect()
 }
 
-/// The network namespaces that a process is in, or holds open.
+/// The network namespaces of a process, and those that it holds open.
 fn namespaces_of(process: &Path) -> BTreeSet<u64> {
     let mut links = entries(&process.join("fd"));
     links.extend(entries(&process.join("task")).into_iter().map(|thread| thread.join("ns/net")));
@@ -199,9 +199,9 @@ fn namespaces_of(process: &Path) -> BTreeSet<u64> {
     links.into_iter().filter_map(target).collect()
 }
 
-/// To which benchmark a process belongs, if it runs and belongs to any.
+/// The benchmark of a process, if the process runs and belongs to one.
 fn mark_of(process: &Path) -> Option<String> {
-    // Empty for one that has ended.
+    // The environment of an ended process is empty.
     let environment = fs::read(process.join("environ")).ok()?;
     let mut words = environment.split(|byte| *byte == 0);
     let mark = words.find_map(|word| word.strip_prefix(MARK.as_bytes()))?;
@@ -225,48 +225,47 @@ fn cgroups(name: &str) -> Vec<PathBuf> {
     found
 }
 
-/// Suites, and what they are seen to hold when they have run for a while. Those without a lab or a
-/// file have little to leave: `all` runs them, once.
+/// The suites. A suite without a lab or a file leaves little: `all` runs these once.
 const CAPTURE: &[&str] = &["capture", "--quick", "--disk", "disk"];
 const SOCKETS: &[&str] = &["sockets", "--quick", "--case", "rxdrop", "--case", "xdp-drop"];
 const SCALING: &[&str] =
     &["scaling", "--quick", "--case", "rx", "--case", "capture", "--disk", "disk"];
 const GSO: &[&str] = &["gso", "--quick", "--cpu", "50"];
 const NOLOSS: &[&str] = &["noloss", "--quick"];
-/// Ours and all others are started one after the other.
+/// Wirelane and all other programs are started one after the other.
 const SEND: &[&str] =
     &["send", "--quick", "--size", "64", "--case", "generate", "--case", "timing"];
-/// Ours and all others are started one after the other, and a store is there for a while.
+/// Wirelane and all other programs are started one after the other, and a store exists for a while.
 const RECORD: &[&str] = &["record", "--quick", "--disk", "disk"];
-/// The others record soon after the start.
+/// The other programs record soon after the start.
 const RECORD_COST: &[&str] = &["record", "--quick", "--disk", "disk", "--case", "cost"];
-/// Programs are compiled, and ours and the system's libpcap are used in turns.
+/// Programs are compiled. Wirelane's and the system's libpcap are used in turns.
 const LIBPCAP: &[&str] = &["libpcap", "--quick"];
 const QDISC: &[&str] = &["qdisc", "--quick"];
 const FILTER: &[&str] = &["filter", "--quick"];
-/// Several of them, those that end soon.
+/// Several suites that end soon.
 const ALL: &[&str] = &[
     "all", "--quick", "--report", "disk", "--suite", "noloss", "--suite", "scaling", "--suite",
     "filter",
 ];
-/// Another program takes part soon after the start. Here it has an interface, and a program on it;
+/// Another program is started early, with an interface and an XDP program on it.
 const SOCKETS_WITH_PEER: &[&str] = &["sockets", "--quick", "--case", "rxdrop", "--size", "64"];
-/// and here it talks with ours.
+/// Another program is started early, and its output is read.
 const ALL_WITH_PEER: &[&str] = &["all", "--quick", "--report", "disk", "--suite", "qdisc"];
 
-/// When a benchmark is ended.
+/// The moment at which a benchmark is ended.
 #[derive(Clone, Copy, Debug)]
 enum Moment {
-    /// So many milliseconds after its start.
+    /// This number of milliseconds after its start.
     After(u64),
-    /// When this other program runs beside it.
+    /// When this other program runs.
     Beside(&'static str),
 }
 
 use Moment::{After, Beside};
 
 impl Bench {
-    /// Lets it run until then. False if the other program is not installed.
+    /// Lets it run until `moment`. False if the other program is not installed.
     fn watch_until(&mut self, moment: Moment) -> bool {
         let name = match moment {
             After(milliseconds) => {
@@ -293,7 +292,7 @@ impl Bench {
         let short = &name[..name.len().min(15)];
         own.iter().any(|process| {
             let found = fs::read_to_string(process.join("comm")).unwrap_or_default();
-            // Each is asked for its version first, and does nothing then.
+            // Each program is first started to print its version.
             let words = fs::read(process.join("cmdline")).unwrap_or_default();
             let mut words = words.split(|byte| *byte == 0);
             found.trim_end() == short && !words.any(|word| word == b"--version")
@@ -301,7 +300,7 @@ impl Bench {
     }
 }
 
-// Two tests, because most of the time of either is waiting.
+// Two tests, because each waits most of the time.
 #[test]
 fn privileged_a_capture_benchmark_that_ends_by_itself_leaves_nothing_but_its_figures() {
     if privileged::require() {
@@ -317,7 +316,7 @@ fn privileged_a_benchmark_that_ends_by_itself_leaves_nothing() {
     }
 }
 
-/// The reports.
+/// Runs suites to their ends and returns the reports.
 fn ends_by_itself(suites: &[&[&str]]) -> Vec<String> {
     let mut reports = Vec::new();
     for suite in suites {
@@ -369,14 +368,14 @@ fn privileged_a_benchmark_that_is_interrupted_leaves_nothing() {
             eprintln!("{suite:?}, {moment:?}: ^C at {asked:.1?}, ended at {ended:.1?}");
             bench.assert_gone();
             bench.assert_report_only(suite);
-            // What was measured until then is told.
+            // The report has the results so far.
             let report = bench.directory.path().join("disk/report.json");
             assert!(suite[0] != "all" || report.exists(), "{suite:?}");
         }
     }
 }
 
-/// Then `wirelane lab down` removes what has a name, also when no lab is up.
+/// `wirelane lab down` removes named objects, also when no lab is up.
 #[test]
 fn privileged_a_benchmark_that_is_killed_leaves_what_lab_down_removes() {
     if !privileged::require() {
@@ -404,7 +403,7 @@ fn privileged_a_benchmark_that_is_killed_leaves_what_lab_down_removes() {
             if !bench.watch_until(*moment) {
                 continue;
             }
-            // What it holds at the end, and not just before.
+            // The benchmark is stopped before the kill, so that its last objects are noted.
             bench.child.signal(Signal::STOP);
             bench.note();
             bench.child.signal(Signal::KILL);
@@ -424,7 +423,7 @@ fn privileged_a_benchmark_that_is_killed_leaves_what_lab_down_removes() {
     assert!(programs > 0, "no benchmark was seen at work");
 }
 
-/// What a kill in the moment between making a folder and opening a file in it leaves.
+/// A kill between making a folder and opening a file in it leaves the folder.
 #[test]
 fn privileged_folders_and_cgroups_of_killed_benchmarks_are_removed() {
     if !privileged::require() {
@@ -438,7 +437,7 @@ fn privileged_folders_and_cgroups_of_killed_benchmarks_are_removed() {
     fs::write(folder.join("capture.pcapng"), "x").unwrap();
     let cgroup = Path::new("/sys/fs/cgroup/cpu").join(&name);
     let divided = fs::create_dir(&cgroup).is_ok();
-    // Somebody is still in it, as the kernel's threads are while it tears down what they serve.
+    // The cgroup still has a member, like the kernel's threads while it destroys their objects.
     let mut member = ChildGuard::spawn(Command::new("sleep").arg("60"));
     if divided {
         fs::write(cgroup.join("tasks"), member.id().to_string()).unwrap();

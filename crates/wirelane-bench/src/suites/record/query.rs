@@ -28,7 +28,7 @@ const TCPDUMP: &str = "tcpdump";
 /// The time of the traffic, and the requested part of it.
 const SPAN: Duration = Duration::from_secs(2 * 3600);
 const ASKED: Duration = Duration::from_secs(5 * 60);
-/// A block around a packet of IMIX.
+/// The overhead of a block for a packet of IMIX.
 const AROUND: f64 = 34.0;
 /// Packets between two looks at the clock.
 const BATCH: u64 = 64;

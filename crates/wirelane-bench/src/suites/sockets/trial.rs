@@ -23,7 +23,7 @@ use crate::suites::senders::{self, Seat, Senders, Sending};
 use crate::task::Task;
 use crate::wire::OUTSIDE;
 
-/// Flows of the frames, so many that every queue receives packets.
+/// Flows of the frames: enough to reach every queue.
 const FLOWS: u64 = 64;
 /// A little longer than an `xdp:` port polls after its start, with or without packets.
 const AWAKE: Duration = Duration::from_millis(600);
