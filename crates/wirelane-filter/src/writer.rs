@@ -326,7 +326,8 @@ impl<'a> Writer<'a> {
         let (border, behind_k) = match tag {
             Tag::AsMeant | Tag::Absent => (0, k),
             Tag::InPlace => (self.tag_at, k.saturating_add(TAG_LEN)),
-            // Negative for k < 4, but used only for X + k of at least `border`: the sum is positive.
+            // Negative for k < 4, but used only for X + k of at least `border`: the sum is
+            // positive.
             Tag::TakenOut => (self.tag_at + TAG_LEN, k.wrapping_sub(TAG_LEN)),
         };
         let last = k.max(if tag == Tag::InPlace { behind_k } else { k });

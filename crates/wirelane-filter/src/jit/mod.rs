@@ -7,8 +7,8 @@
 //! ```
 //!
 //! Generated code is safe for any program and any packet: it compares each offset with the length
-//! of the packet before it reads there, keeps scratch memory on the stack, writes only verdicts, and
-//! always ends, because jumps lead forward.
+//! of the packet before it reads there, keeps scratch memory on the stack, writes only verdicts,
+//! and always ends, because jumps lead forward.
 //!
 //! The input is classic BPF instead of the translation to eBPF: the kernel verifies eBPF before it
 //! runs, and here there is no verifier. So the generator also places the length checks, and can

@@ -81,7 +81,8 @@ impl Batch {
         unsafe { self.frames.set_len(start) };
         // SAFETY: these handles are beyond the length, so given up.
         unsafe { release_runs(released) };
-        // SAFETY: the following handles overwrite the released ones; the length covers live handles.
+        // SAFETY: the following handles overwrite the released ones; the length covers live
+        // handles.
         unsafe {
             let base = self.frames.as_mut_ptr();
             std::ptr::copy(base.add(end), base.add(start), rest);

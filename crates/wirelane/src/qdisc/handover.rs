@@ -128,8 +128,9 @@ impl<B: Container> HandOver<B> {
         }
     }
 
-    /// Drains the ring into the TX ring unless that is full, calls `after`, and drains again if that
-    /// made room. If another producer is the runner, makes it look again, and does not call `after`.
+    /// Drains the ring into the TX ring unless that is full, calls `after`, and drains again if
+    /// that made room. If another producer is the runner, makes it look again, and does not call
+    /// `after`.
     pub(super) fn run<H: Host<Batch = B>>(
         &self,
         host: &mut H,

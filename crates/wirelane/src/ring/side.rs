@@ -192,8 +192,8 @@ impl View {
 ///
 /// If this thread had to yield, other threads have probably made later claims, and wait, too. If it
 /// continued at once, its next claim would come after their claims, and each further batch would
-/// cost a thread switch: a convoy, which does not end by itself. So it waits for the claims that are
-/// after its own now.
+/// cost a thread switch: a convoy, which does not end by itself. So it waits for the claims that
+/// are after its own now.
 #[cold]
 fn publish_late(own: &Indices, claim: Claim, entry: &Entry, registry: &Registry, end: End) {
     entry.waits.add(1);

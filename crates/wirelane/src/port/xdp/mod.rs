@@ -42,9 +42,9 @@
 //!
 //! The program is attached by a BPF link. The kernel removes it with the process, even after
 //! SIGKILL. The port also detaches it explicitly, because a thread that is starting another program
-//! has copies of all descriptors. A new filter is a new program in the same link, so each packet meets
-//! either the old or the new filter. A foreign program is named in the error and never replaced.
-//! Nothing is pinned, so `/sys/fs/bpf` is not needed.
+//! has copies of all descriptors. A new filter is a new program in the same link, so each packet
+//! meets either the old or the new filter. A foreign program is named in the error and never
+//! replaced. Nothing is pinned, so `/sys/fs/bpf` is not needed.
 //!
 //! The kernel frees the queue of a closed socket late
 //! ([`xp_release_deferred`](https://github.com/torvalds/linux/blob/v6.18/net/xdp/xsk_buff_pool.c)),
