@@ -1,4 +1,4 @@
-//! One error type: which object, what went wrong, and what to do about it.
+//! One error type: the object, the cause, and the remedy.
 //!
 //! Errors belong to set-up, tear-down and I/O calls. The hot path returns counts instead.
 
@@ -18,7 +18,7 @@ use wirelane_wire::text::sentence;
 /// Result of every fallible call of this library outside the hot path.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Who has to act on an error: it decides the exit status of the command.
+/// The kind of an error: it determines the exit status of the command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ErrorKind {
@@ -26,14 +26,14 @@ pub enum ErrorKind {
     Usage,
     /// The request was understood and could not be carried out: exit status 1.
     Failed,
-    /// The reader of our output went away. A clean end, not a failure, for a capture.
+    /// The reader of the program's output closed it. A capture treats this as a clean end.
     BrokenPipe,
 }
 
 /// A failure in words: `object: cause; help`, always one line.
 ///
-/// One pointer wide, so that results stay small on the way up. `Debug` reads like `Display`, so
-/// that `fn main() -> wirelane::Result<()>` says something useful.
+/// One pointer wide, so that results stay small on the way up. `Debug` formats like `Display`, so
+/// that `fn main() -> wirelane::Result<()>` prints a useful message.
 pub struct Error(Box<Body>);
 
 struct Body {
@@ -80,24 +80,24 @@ impl Error {
         self
     }
 
-    /// Adds the system call behind it, for [`Error::errno`].
+    /// Adds the failed system call, for [`Error::errno`].
     #[must_use]
     pub fn caused_by(mut self, source: OsError) -> Self {
         self.0.source = Some(source);
         self
     }
 
-    /// The system call behind it.
+    /// The failed system call.
     pub(crate) fn into_source(self) -> Option<OsError> {
         self.0.source
     }
 
-    /// What kind of failure this is.
+    /// The kind of this failure.
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
     }
 
-    /// The errno behind it, if a system call failed.
+    /// The errno, if a system call failed.
     pub fn errno(&self) -> Option<i32> {
         self.0.source.as_ref().and_then(OsError::errno)
     }
@@ -112,7 +112,7 @@ impl Error {
         self.0.help.as_deref()
     }
 
-    /// Removes duplicates: an interface that goes away fails at each of its queues.
+    /// Removes duplicates: a removed interface fails at each of its queues.
     pub fn each_once(errors: &mut Vec<Self>) {
         let mut said = BTreeSet::new();
         errors.retain(|error| said.insert((error.0.object.clone(), error.0.cause.clone())));
@@ -188,7 +188,7 @@ impl std::error::Error for Error {
     }
 }
 
-/// What to do about a failure of the process's environment, whatever the call.
+/// The remedy for problems of the process's environment, for any call.
 fn surroundings(source: &OsError) -> Option<&'static str> {
     let lacks =
         |mount: &str, file: &str| source.object.starts_with(mount) && !Path::new(file).exists();

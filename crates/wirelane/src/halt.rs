@@ -1,9 +1,9 @@
-//! Ends waiting for others: for a silent pipe, or a stalled reader.
+//! Ends waits for external parties, such as a silent pipe or a stalled reader.
 //!
-//! Code that waits checks a [`Halt`] periodically. Reading ends when the end is requested. Writing
-//! goes on while the reader takes data: it ends two seconds after the last byte, half a minute
-//! after the request in any case, and at once after [`Halt::hurry`] or a second signal. Data not
-//! written then is counted, and reported as an error.
+//! Waiting code checks a [`Halt`] periodically. Reading ends when the end is requested. Writing
+//! continues while the reader takes data: it ends two seconds after the last byte, at the latest 30
+//! seconds after the request, and at once after [`Halt::hurry`] or a second signal. Data that is
+//! not written by this time is counted, and reported as an error.
 //!
 //! Code that sleeps in `poll` adds [`Halt::descriptors`] instead.
 
@@ -16,7 +16,7 @@ use wirelane_os::event::Event;
 use wirelane_os::{Result, clock, signal};
 use wirelane_pcap::{Cancel, CancelSource};
 
-/// How long a reader may stall once the end was requested, and how long writing may take in all;
+/// After the request, how long a reader may stall, and how long writing may take in all; in
 /// nanoseconds.
 const PATIENCE: u64 = 2_000_000_000;
 const LONGEST: u64 = 30_000_000_000;
@@ -41,31 +41,31 @@ pub struct Halt(Arc<State>);
 
 #[derive(Debug, Default)]
 struct State {
-    /// Monotonic clock of the first request; 0 before.
+    /// Monotonic time of the first request; 0 before it.
     asked: AtomicU64,
-    /// Wait for nothing.
+    /// End all waits at once.
     hurries: AtomicBool,
-    /// Monotonic clock at which waiting ends in any case; 0 for never.
+    /// Monotonic time at which waits end in any case; 0 for never.
     limit: AtomicU64,
     above: Option<Halt>,
-    /// Signals of the process request the end, too.
+    /// Signals of the process also request the end.
     heeds_signals: bool,
-    /// Happens on request, if a thread waits for it.
+    /// Signalled on request, if a thread waits for it.
     event: OnceLock<Event>,
 }
 
 impl Halt {
-    /// A halt of its own, which also follows this one.
+    /// A separate halt that also follows this one.
     #[must_use]
     pub fn below(&self) -> Self {
         Self(Arc::new(State { above: Some(self.clone()), ..State::default() }))
     }
 
-    /// One that the signals of the process ask, from now on: SIGINT, SIGTERM, SIGQUIT, SIGALRM,
-    /// SIGVTALRM, SIGPROF, SIGXCPU, SIGPWR, and SIGHUP unless it is ignored, as below `nohup`. One
-    /// of these that comes five seconds after the first ends the process at once. SIGUSR1 asks for
+    /// A halt that signals of the process request from now on: SIGINT, SIGTERM, SIGQUIT, SIGALRM,
+    /// SIGVTALRM, SIGPROF, SIGXCPU, SIGPWR, and SIGHUP unless it is ignored, as under `nohup`. Such
+    /// a signal five seconds or more after the first one ends the process at once. SIGUSR1 requests
     /// a report ([`Halt::reports`]). SIGUSR2 is a trigger ([`Halt::triggers`]). SIGTTOU is ignored:
-    /// a command in the background may write to its terminal, instead of standing still.
+    /// a command in the background may write to its terminal instead of being stopped.
     ///
     /// # Errors
     /// The system refuses.
@@ -81,32 +81,32 @@ impl Halt {
         Ok(Self(Arc::new(State { heeds_signals: true, ..State::default() })))
     }
 
-    /// How often SIGUSR1 has come.
+    /// The number of SIGUSR1 signals so far.
     #[must_use]
     pub fn reports() -> u32 {
         signal::reports()
     }
 
-    /// How often SIGUSR2 has come.
+    /// The number of SIGUSR2 signals so far.
     #[must_use]
     pub fn triggers() -> u32 {
         signal::triggers()
     }
 
-    /// Asks for the end.
+    /// Requests the end.
     pub fn ask(&self) {
         let now = clock::monotonic_ns().max(1);
         let _ = self.0.asked.compare_exchange(0, now, Ordering::AcqRel, Ordering::Acquire);
-        // Either whoever made the event sees that it was asked, or we see the event.
+        // Either the creator of the event sees the request, or this thread sees the event.
         fence(Ordering::SeqCst);
         if let Some(event) = self.0.event.get() {
             event.happen();
         }
     }
 
-    /// Descriptors of which at least one is readable once the end was asked for, and stays so: for
-    /// `poll`, `pipeline::wait_any` and the like. A signal makes them readable, too, if
-    /// it asks.
+    /// Descriptors for `poll`, `pipeline::wait_any` and similar calls. After the end was requested,
+    /// at least one of them is readable, and remains so. If signals request the end, a signal makes
+    /// one readable, too.
     ///
     /// # Errors
     /// The process has no descriptor left.
@@ -135,7 +135,7 @@ impl Halt {
         Ok(event)
     }
 
-    /// Requests an end without any waiting.
+    /// Requests an end without further waits.
     pub fn hurry(&self) {
         self.ask();
         self.0.hurries.store(true, Ordering::Release);
@@ -151,7 +151,7 @@ impl Halt {
             || state.above.as_ref().is_some_and(Self::is_asked)
     }
 
-    /// From now on waiting takes so long at most; `None`: as long as it takes.
+    /// Limits waits to `time` from now on; `None` removes the limit.
     pub fn limit(&self, time: Option<Duration>) {
         let at = |time: Duration| {
             let time = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
@@ -160,27 +160,27 @@ impl Halt {
         self.0.limit.store(time.map_or(0, at), Ordering::Release);
     }
 
-    /// Whether waiting is over for what need not be waited for.
+    /// Whether optional waits must end.
     pub fn ends_waiting(&self) -> bool {
         self.is_asked() || self.asked_at(clock::monotonic_ns()).is_some()
     }
 
-    /// Whether a writer gives up whose reader has taken nothing since `since`, on the monotonic
-    /// clock.
+    /// Whether a writer must give up if its reader has taken no data since `since`, on the
+    /// monotonic clock.
     pub fn gives_up(&self, since: u64) -> bool {
         let now = clock::monotonic_ns();
         let Some(asked) = self.asked_at(now) else { return false };
         now >= asked.max(since) + PATIENCE || now >= asked + LONGEST || self.hurries()
     }
 
-    /// When the end was asked for first, or came by itself.
+    /// When the end was first requested, or the limit passed.
     fn asked_at(&self, now: u64) -> Option<u64> {
         let limit = Some(self.0.limit.load(Ordering::Acquire)).filter(|at| *at > 0 && *at <= now);
         let above = self.0.above.as_ref().and_then(|above| above.asked_at(now));
         self.requested_at().into_iter().chain(limit).chain(above).min()
     }
 
-    /// When it was asked here, or by a signal.
+    /// When it was requested here, or by a signal.
     fn requested_at(&self) -> Option<u64> {
         let own = Some(self.0.asked.load(Ordering::Acquire)).filter(|time| *time > 0);
         let signal = self.0.heeds_signals.then(|| signal::requests().1).flatten();
@@ -190,8 +190,8 @@ impl Halt {
     fn hurries(&self) -> bool {
         let state = &*self.0;
         let asked = state.asked.load(Ordering::Acquire);
-        // What was asked here first, and above afterwards, was asked twice; not what passed from
-        // there to here.
+        // A request here followed by a later one above counts as a second request. A request that
+        // was only passed down from above does not.
         let later = |above: &Self| {
             let after = |time| asked > 0 && time > asked;
             above.hurries() || above.requested_at().is_some_and(after)
@@ -235,15 +235,15 @@ pub fn is_hangup_ignored() -> bool {
     signal::is_ignored(signal::SIGHUP)
 }
 
-/// Whether the terminal that `to` is speaks to this process; true where it is none.
+/// Whether this process is in the foreground of the terminal `to`; true if it is not a terminal.
 pub fn is_in_foreground(to: impl AsFd) -> bool {
     signal::is_in_foreground(to.as_fd())
 }
 
-/// From now on a file that may not grow any further (`ulimit -f`) is an error of writing, EFBIG,
-/// and does not end the process (SIGXFSZ).
+/// From now on, exceeding the file size limit (`ulimit -f`) is a write error, EFBIG, and does not
+/// end the process (SIGXFSZ).
 pub fn survive_file_limits() {
-    // No number of a signal is wrong here; and if it were, there is nothing else to be done.
+    // The signal number is valid; a failure has no remedy.
     let _ = signal::survive(signal::SIGXFSZ);
 }
 

@@ -1,6 +1,6 @@
 //! Multi-queue packet I/O: capture, count and generate packets on every queue of a network
-//! interface in parallel. Each queue has its own memory, its own ends and its own thread; queues
-//! share nothing on the hot path; and every packet is delivered or counted under a reason.
+//! interface in parallel. Each queue has separate memory, ends and thread; queues share nothing on
+//! the hot path; and every packet is delivered or counted under a reason.
 //!
 //! # Example
 //!
@@ -31,8 +31,8 @@
 //! # }
 //! ```
 //!
-//! The directory `examples` has more: `count`, `capture`, `rxdrop`, `forward`,
-//! `nat` (changes packets), `responder` (answers them) and `talkers`.
+//! The directory `examples` has more: `count`, `capture`, `rxdrop`, `forward`, `nat` (changes
+//! packets), `responder` (answers them) and `talkers`.
 //!
 //! # A packet's journey
 //!
@@ -44,34 +44,35 @@
 //!  interface or file ◀─ port::Tx of a queue ◀───────────────────── a frame that is sent
 //! ```
 //!
-//! 1. [`port::open`] turns a [`port::Spec`] such as `packet:eth0@0-3` into a [`port::Port`] and
-//!    says what it found. The masks ([`QueueMask`]) say which packets are wanted.
+//! 1. [`port::open`] turns a [`port::Spec`] such as `packet:eth0@0-3` into a [`port::Port`], which
+//!    reports the negotiated mode. The masks ([`QueueMask`]) select packets.
 //! 2. Each [`port::Rx`] moves to a thread. After [`port::Port::start`] it adds [`Frame`]s to a
-//!    [`Batch`]. A frame owns the memory of its packet, cannot be copied, and knows its queue,
-//!    class and time.
-//! 3. [`pipeline::run`] receives, calls a [`pipeline::Consumer`], and sleeps when nothing comes.
-//! 4. A consumer reads frames, sends them through a [`port::Tx`], or passes them to another
-//!    thread through a [`ring`]. A frame that is dropped, wherever that is, goes back to where
-//!    its memory came from. The counters in [`stats`] tell what became of every packet.
+//!    [`Batch`]. A frame owns the memory of its packet, cannot be copied, and has a queue, a class
+//!    and a time.
+//! 3. [`pipeline::run`] receives, calls a [`pipeline::Consumer`], and sleeps while there are no
+//!    packets.
+//! 4. A consumer reads frames, sends them through a [`port::Tx`], or passes them to another thread
+//!    through a [`ring`]. A frame that is dropped, on any thread, returns to the memory that it
+//!    came from. The counters in [`stats`] account for every packet.
 //!
 //! # Reading order
 //!
-//! | module | what it is |
+//! | module | content |
 //! |---|---|
-//! | [`frame`], [`pool`] | one packet and who owns it; the memory of a queue |
+//! | [`frame`], [`pool`] | one packet and its owner; the memory of a queue |
 //! | [`ring`] | queues between threads |
 //! | [`mask`], [`stats`], [`error`] | which queues; counters; errors |
 //! | [`port`] | opening a port and its ends; details of [`port::sim`], [`port::file`], [`port::packet`], [`port::xdp`] |
 //! | [`pipeline`] | the receive loop, on one screen |
-//! | [`placement`], [`threads`] | which CPU serves which queue; threads that begin together |
-//! | [`filter`] | tcpdump's language: which packets to take |
-//! | [`qdisc`] | queueing disciplines between producers and a TX queue: locks, bulk, no locks |
+//! | [`placement`], [`threads`] | which CPU serves which queue; threads that start together |
+//! | [`filter`] | tcpdump's language for selecting packets |
+//! | [`qdisc`] | queueing disciplines between producers and a TX queue: locked, bulk, lockless |
 //! | [`wire`] | packet headers: to read, change and build |
-//! | [`segment`], [`checksum`] | cuts long frames into packets; sums them on the way |
+//! | [`segment`], [`checksum`] | segments long frames; internet checksums |
 //! | [`pcap`] | capture files: pcap and pcapng, compression, rotation, merging by time |
 //! | [`session::capture`] | all queues of a port into one file, in order of time |
 //! | [`session::count`] | packets by protocol, host, port, VLAN, flow and queue |
-//! | [`session::interfaces`], [`session::comment`] | what capture files say of a queue, and of a packet |
+//! | [`session::interfaces`], [`session::comment`] | descriptions of interfaces and packets in capture files |
 //! | [`session::forward`] | between two ports, or back through one with swapped addresses |
 //! | [`session::Session`], [`session::monitor`] | one running job; its counters, from any thread |
 //! | [`inspect`] | the queues of an interface and the CPUs behind them |
@@ -115,7 +116,7 @@ pub use wirelane_pcap as pcap;
 /// Packet headers: to read, change and build them.
 pub use wirelane_wire as wire;
 
-/// The examples of the README and of its chapter about the library compile.
+/// Compiles the examples of the README and of the library chapter.
 #[cfg(doctest)]
 mod documents {
     #[doc = include_str!("../../../README.md")]

@@ -1,9 +1,9 @@
-//! Queue masks: which RX queues, which TX queues, and whether packets tied to no queue.
+//! Queue masks: which RX queues, which TX queues, and whether packets without a queue.
 //!
-//! The semantics are those of "Multiqueue support for bpf" (2011): each capture handle has an RX
-//! mask, a TX mask and an OTHER switch; the filter as a whole is enabled (`BIOCENAQMASK`) or
-//! disabled (`BIOCDISQMASK`), bits are set (`BIOCSTRXQMASK` …), cleared (`BIOCCRRXQMASK` …) and
-//! read back (`BIOCGTRXQMASK` …) while the handle is open.
+//! The semantics follow "Multiqueue support for bpf" (2011): each capture handle has an RX mask, a
+//! TX mask and an OTHER switch. The filter as a whole is enabled (`BIOCENAQMASK`) or disabled
+//! (`BIOCDISQMASK`), bits are set (`BIOCSTRXQMASK` …), cleared (`BIOCCRRXQMASK` …) and read back
+//! (`BIOCGTRXQMASK` …) while the handle is open.
 
 use std::fmt;
 use std::str::FromStr;
@@ -12,8 +12,8 @@ use crate::error::Error;
 
 pub use wirelane_pcap::Class;
 
-/// The highest queue number a set can name, plus one. Linux allows 4096 (`MAX_TX_QUEUES` of tun,
-/// the largest of any driver in 6.18, is below).
+/// The largest queue number of a set, plus one. Linux allows 4096 (`MAX_TX_QUEUES` of tun, the
+/// largest of any driver in 6.18, is lower).
 pub const MAX_QUEUES: usize = 4096;
 
 /// A set of queue numbers, or all of them.
@@ -40,12 +40,12 @@ impl QueueSet {
         }
     }
 
-    /// Whether the set holds no queue.
+    /// Whether the set has no queue.
     pub fn is_empty(&self) -> bool {
         matches!(self, Self::Some(words) if words.iter().all(|word| *word == 0))
     }
 
-    /// Adds `queue`; numbers from [`MAX_QUEUES`] on are refused with false.
+    /// Adds `queue`. Returns false, without adding, for numbers from [`MAX_QUEUES`] on.
     pub fn insert(&mut self, queue: usize) -> bool {
         let Self::Some(words) = self else { return queue < MAX_QUEUES };
         if queue >= MAX_QUEUES {
@@ -58,7 +58,7 @@ impl QueueSet {
         true
     }
 
-    /// Removes `queue` from the set; `count` is how many queues "all" stands for.
+    /// Removes `queue` from the set. "All" then becomes a list of the first `count` queues.
     pub fn remove(&mut self, queue: usize, count: usize) {
         if *self == Self::All {
             *self = (0..count.min(MAX_QUEUES)).collect();
@@ -77,7 +77,7 @@ impl QueueSet {
         (0..count).filter(|queue| self.contains(*queue))
     }
 
-    /// The largest member, if the set is a list of queues and not empty.
+    /// The largest member; `None` for an empty set and for "all".
     pub fn largest(&self) -> Option<usize> {
         let Self::Some(words) = self else { return None };
         let (i, word) = words.iter().enumerate().rev().find(|(_, word)| **word != 0)?;
@@ -163,20 +163,20 @@ impl fmt::Display for QueueSet {
 /// The three masks of a capture handle and the switch in front of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QueueMask {
-    /// False lets every packet pass, whatever the masks say.
+    /// False selects every packet, for any masks.
     pub enabled: bool,
     /// Selected RX queues.
     pub rx: QueueSet,
     /// Selected TX queues.
     pub tx: QueueSet,
-    /// Whether packets that are tied to no queue are selected.
+    /// Whether packets without a queue are selected.
     pub other: bool,
 }
 
 impl QueueMask {
-    /// Everything, in all three classes.
+    /// All packets of all three classes.
     pub const ALL: Self = Self { enabled: true, rx: QueueSet::All, tx: QueueSet::All, other: true };
-    /// Nothing, in any class.
+    /// No packets of any class.
     pub const NONE: Self =
         Self { enabled: true, rx: QueueSet::NONE, tx: QueueSet::NONE, other: false };
 

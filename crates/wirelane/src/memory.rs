@@ -1,5 +1,6 @@
-//! Checks memory before it is taken. Ports take a part of what a cgroup, `ulimit -v` or the machine
-//! leaves, with smaller rings if necessary. What does not fit is refused with a reason.
+//! Checks memory before it is allocated. Ports use a part of the memory that a cgroup, `ulimit -v`
+//! or the machine leaves, with smaller rings if necessary. A request that does not fit is refused
+//! with a reason.
 //!
 //! The kernel kills a process that exceeds its cgroup or the machine's memory, and under `ulimit
 //! -v` an allocation failure aborts it. So a ring of the default size takes at most half of the
@@ -15,7 +16,7 @@ use wirelane_os::memory::{Limit, Room, address_space, room};
 use crate::error::{Error, Result};
 use crate::sync::lock;
 
-/// What is left now, for [`WriterOptions::room`](wirelane_pcap::WriterOptions::room).
+/// The memory left now, for [`WriterOptions::room`](wirelane_pcap::WriterOptions::room).
 #[must_use]
 pub fn for_writers() -> wirelane_pcap::Room {
     let Room { bytes, limit } = room();
@@ -24,20 +25,20 @@ pub fn for_writers() -> wirelane_pcap::Room {
 
 /// Amounts below this are not checked.
 const SMALL: usize = 256 << 10;
-/// Less than a process takes anyway: of this only the limit of the address space is asked, because
-/// to ask about all others takes longer than to use it.
+/// For amounts up to this, only the limit of the address space is checked: a process uses more
+/// anyway, and checking the other limits takes longer than using the memory.
 const LITTLE: u64 = 8 << 20;
-/// Reserved for memory that is not checked, such as the kernel's own for this process.
+/// Reserved for memory that is not checked, such as the kernel's memory for this process.
 const KEPT: u64 = 3 << 20;
-/// What a thread maps: its stack, a second one for signals, and some pages around them.
+/// Bytes that a thread maps: its stack, a signal stack, and some pages around them.
 const THREAD: u64 = (2 << 20) + (128 << 10);
 /// Reserved for two later threads and other mappings.
 const RESERVE: u64 = 2 * THREAD + (4 << 20);
 
-/// To ask what is left takes dozens of files of the system. For less than this part of it, an
-/// answer of a moment ago will do, less what was taken since.
+/// Checking the limits reads dozens of system files. A request below this part of the remaining
+/// memory uses a recent result, less the memory taken since.
 const PART: u64 = 16;
-/// That moment, in nanoseconds.
+/// The age of a recent result, in nanoseconds.
 const MOMENT: u64 = 500_000_000;
 
 /// A budget of memory.
@@ -48,28 +49,28 @@ pub(crate) struct Allotment {
 }
 
 impl Allotment {
-    /// Half of what is left; the rest is for threads, buffers and later ports.
+    /// Half of the remaining memory; the rest is for threads, buffers and later ports.
     pub(crate) fn of_rest() -> Self {
         Self::of_rest_for(usize::MAX)
     }
 
-    /// As [`Allotment::of_rest`], for who wants no more than `bytes`.
+    /// As [`Allotment::of_rest`], for a caller that needs at most `bytes`.
     pub(crate) fn of_rest_for(bytes: usize) -> Self {
         let Room { bytes, limit } = room_for(bytes as u64);
         Self { bytes: usize::try_from(bytes / 2).unwrap_or(usize::MAX), limit }
     }
 
-    /// One of so many equal parts.
+    /// One of `parts` equal parts.
     pub(crate) fn part(self, parts: usize) -> Self {
         Self { bytes: self.bytes / parts.max(1), ..self }
     }
 
-    /// At least the bytes already taken for this purpose.
+    /// A budget of `bytes`, which were already allocated for this purpose.
     pub(crate) fn or_taken(self, bytes: usize) -> Self {
         Self { bytes, ..self }
     }
 
-    /// `wanted`, halved until its `bytes` fit the budget, but not below `least`.
+    /// `wanted`, halved until its `bytes` fit the budget, with a minimum of `least`.
     pub(crate) fn fit(&self, wanted: u32, least: u32, bytes: impl Fn(u32) -> usize) -> u32 {
         let mut count = wanted;
         while bytes(count) > self.bytes && count / 2 >= least {
@@ -90,11 +91,11 @@ impl Allotment {
     }
 }
 
-/// Checks that `bytes` can be taken for `object`. No other thread takes any before the answer is
-/// dropped.
+/// Checks that `bytes` can be allocated for `object`. No other thread passes this check before the
+/// result is dropped.
 ///
 /// # Errors
-/// They cannot: names the limit and what is left.
+/// They cannot be allocated. The error names the limit and the remaining memory.
 pub(crate) fn ask(
     object: impl FnOnce() -> String,
     bytes: usize,
@@ -109,7 +110,7 @@ pub(crate) fn ask(
     Ok(Some(alone))
 }
 
-/// What is left, for who may take `bytes` of it.
+/// The remaining memory, for a caller that may take `bytes` of it.
 fn room_for(bytes: u64) -> Room {
     if bytes <= LITTLE {
         return address_space().unwrap_or(Room { bytes: u64::MAX, limit: Limit::Machine });
@@ -122,7 +123,7 @@ fn room_for(bytes: u64) -> Room {
     known.insert(Known { room: room(), at: now }).room.clone()
 }
 
-/// What was left at a time.
+/// A past result.
 struct Known {
     room: Room,
     /// Monotonic time.
@@ -130,7 +131,7 @@ struct Known {
 }
 
 impl Known {
-    /// What is left now, at least, if that is far more than `bytes`, which are taken.
+    /// The least remaining memory, if `bytes` are a small part of it. Deducts them.
     fn room_for(&mut self, bytes: u64, now: u64) -> Option<Room> {
         if now.saturating_sub(self.at) > MOMENT || bytes > self.room.bytes / PART {
             return None;
@@ -141,11 +142,10 @@ impl Known {
     }
 }
 
-/// Checks that so many threads can be started: one without an alternate signal stack aborts the
-/// process.
+/// Checks that `count` threads can be started: a thread without a signal stack aborts the process.
 ///
 /// # Errors
-/// They cannot.
+/// They cannot be started.
 pub(crate) fn ask_for_threads(count: usize) -> Result<()> {
     let Some(room) = address_space() else { return Ok(()) };
     grant(|| format!("threads ({count})"), THREAD * count as u64 + RESERVE, room)
@@ -168,7 +168,7 @@ fn grant(object: impl FnOnce() -> String, bytes: u64, room: Room) -> Result<()> 
     Err(Error::failed(object(), cause).help(help).caused_by(source))
 }
 
-/// For people.
+/// The size for messages.
 fn size(bytes: u64) -> String {
     match bytes >> 20 {
         0 => format!("{} KiB", bytes >> 10),

@@ -1,4 +1,5 @@
-//! Counters: written by one thread each, read by any, and never pretending to know.
+//! Counters: each is written by one thread and readable by any. Unknown counts are reported as
+//! unknown.
 
 use std::sync::Arc;
 use std::{fmt, io};
@@ -18,58 +19,58 @@ pub struct RxCounters {
     /// The port's number for the queue.
     pub(crate) number: u16,
     pub(crate) class: Class,
-    /// The interface, of a port that has several.
+    /// The interface, if the port has several.
     pub(crate) interface: Option<Arc<str>>,
     role: Role,
     /// Packets that reached user space.
     pub packets: Counter,
-    /// Their bytes on the wire, without frame check sequence.
+    /// Bytes of these packets on the wire, without frame check sequence.
     pub bytes: Counter,
-    /// Packets lost in the kernel for lack of ring space; [`RxCounters::UNKNOWN`] if it cannot say.
+    /// Packets lost in the kernel for lack of ring space; [`RxCounters::UNKNOWN`] if the system
+    /// does not report them.
     pub kernel: Counter,
     /// Packets lost for lack of frames or ring space in user space.
     pub ring_full: Counter,
     /// Frames dropped because the writer was too slow.
     pub(crate) writer: Counter,
-    /// Bytes of those frames.
+    /// Bytes of these frames.
     pub(crate) writer_bytes: Counter,
-    /// Frames that the writer took but could not write. Its thread owns this counter.
+    /// Frames that the writer took but could not write. The writer's thread owns this counter.
     pub(crate) unwritten: Counter,
     /// Bytes of these frames; unknown if some were being written.
     pub(crate) unwritten_bytes: Counter,
     /// Packets beyond the limit of the session (`-c`), which count as not received. The receiving
     /// thread owns this counter.
     pub(crate) beyond: Counter,
-    /// Bytes of those packets.
+    /// Bytes of these packets.
     pub(crate) beyond_bytes: Counter,
-    /// The same for packets that were handed on before. The merging thread owns this counter.
+    /// The same for packets that had already been passed on. The merging thread owns this counter.
     pub(crate) cut: Counter,
-    /// Bytes of those packets.
+    /// Bytes of these packets.
     pub(crate) cut_bytes: Counter,
-    /// Frames whose sender asked for offloads that make no sense, so that nobody could send them
-    /// right.
+    /// Frames with invalid offloads, which could not be sent correctly.
     pub(crate) bad_header: Counter,
-    /// Of these packets, those merged into the frame of another one.
+    /// Packets, out of `packets`, that were merged into the frame of another packet.
     pub merged: Counter,
     /// Packets that a filter rejected in user space.
     pub filtered: Counter,
-    /// Packets that a filter rejected in the kernel, where they were counted.
+    /// Packets that a filter rejected in the kernel and that the kernel counted.
     pub(crate) filtered_kernel: Counter,
-    /// 1 once the kernel has filtered, and nobody counted what it rejected.
+    /// 1 after the kernel has rejected packets without counting them.
     pub(crate) filtered_unseen: Counter,
     /// Packets to forward that found the TX queue full.
     pub tx_full: Counter,
-    /// Bytes of the packets that were filtered or found the TX queue full, if known.
+    /// Bytes of packets that were filtered or found the TX queue full, if known.
     pub(crate) undelivered_bytes: Counter,
-    /// System calls made to receive, waiting included.
+    /// System calls made to receive, including waits.
     pub system_calls: Counter,
 }
 
 impl RxCounters {
-    /// Stands in a counter that the system does not provide.
+    /// Value of a counter that the system does not provide.
     pub const UNKNOWN: u64 = u64::MAX;
 
-    /// All zero.
+    /// Counters of one queue, all zero.
     pub fn new(queue: u16, class: Class) -> Self {
         Self {
             number: queue,
@@ -99,23 +100,23 @@ impl RxCounters {
         }
     }
 
-    /// Of one interface of several that have a queue of this number.
+    /// Counters for one of several interfaces with a queue of this number.
     pub(crate) fn named(interface: Arc<str>, queue: u16, class: Class) -> Self {
         Self { interface: Some(interface), ..Self::new(queue, class) }
     }
 
-    /// Of one interface of several whose packets come through the same rings.
+    /// Counters for one of several interfaces that share rings.
     pub(crate) fn of_interface(interface: Arc<str>, queue: u16, class: Class) -> Self {
         Self { interface: Some(interface), role: Role::Part, ..Self::new(queue, class) }
     }
 
-    /// Of what those rings lost, of whichever interface.
+    /// Counters for the losses of shared rings.
     pub(crate) fn of_rings(port: Arc<str>) -> Self {
         let role = Role::Rings;
         Self { interface: Some(port), role, ..Self::new(0, Class::Other) }
     }
 
-    /// The queue's number; `None` for packets that are tied to no queue ([`Class::Other`]).
+    /// The queue's number; `None` for packets without a queue ([`Class::Other`]).
     pub fn queue(&self) -> Option<u16> {
         (self.class != Class::Other).then_some(self.number)
     }
@@ -125,8 +126,8 @@ impl RxCounters {
         self.class
     }
 
-    /// Counts packets of so many bytes that were filtered or found no room; `None` if the bytes are
-    /// unknown.
+    /// Counts packets with `bytes` bytes that were filtered or found no room; `None` if the bytes
+    /// are unknown.
     pub(crate) fn undelivered(&self, bytes: Option<u64>) {
         match bytes {
             _ if self.undelivered_bytes.value() == Self::UNKNOWN => {}
@@ -135,15 +136,15 @@ impl RxCounters {
         }
     }
 
-    /// Counts packets of so many bytes that were received and found no room on their way to a file.
-    /// Only the thread that receives may call this.
+    /// Counts received packets with `bytes` bytes that found no room on their way to a file. Only
+    /// the receiving thread may call this.
     pub fn count_unstored(&self, packets: u64, bytes: u64) {
         self.writer.add(packets);
         self.writer_bytes.add(bytes);
     }
 
-    /// Counts packets that were on their way to a file and did not reach it; `None` if their bytes
-    /// are unknown. Only the thread that writes may call this.
+    /// Counts packets that were on their way to a file and were not written; `None` if their bytes
+    /// are unknown. Only the writing thread may call this.
     pub fn count_unwritten(&self, packets: u64, bytes: Option<u64>) {
         self.unwritten.add(packets);
         match bytes {
@@ -165,12 +166,11 @@ impl RxCounters {
         self.cut_bytes.add(bytes);
     }
 
-    /// A reading of all counters. `port` is the position of the port in the command.
+    /// A reading of all counters. `port` is the index of the port in the command.
     pub fn snapshot(&self, port: usize) -> QueueStats {
         let known = |counter: &Counter| Some(counter.value()).filter(|n| *n != Self::UNKNOWN);
-        // Each counter is at most a batch old. What became of packets is read once, and before how
-        // many there were: so the sum never goes back, and `packets` is never short of what is
-        // taken from it.
+        // Each counter is at most a batch old. Counters of losses are read once, and before the
+        // number of packets. So the sum never decreases, and the losses never exceed `packets`.
         let tx_full = self.tx_full.value();
         let unwritten = self.writer.value() + self.unwritten.value();
         let in_rings = |counter| known(counter).filter(|_| self.role != Role::Part);
@@ -209,15 +209,15 @@ impl RxCounters {
     }
 }
 
-/// What counters are of.
+/// The subject of the counters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Role {
-    /// Of rings of their own.
+    /// An end with separate rings.
     Whole,
-    /// Of one of several interfaces that share rings. What the rings lost, or their filter
-    /// rejected, is counted with them.
+    /// One of several interfaces that share rings. `Rings` counts packets that the rings lost or
+    /// their filter rejected.
     Part,
-    /// Of the loss of these rings, and what their filter rejected.
+    /// The losses of the shared rings, and packets that their filter rejected.
     Rings,
 }
 
@@ -229,39 +229,38 @@ pub struct TxCounters {
     pub queue: u16,
     /// Frames handed to the interface.
     pub packets: Counter,
-    /// Their bytes.
+    /// Bytes of these frames.
     pub bytes: Counter,
     /// Frames that could not be sent: too long for the port, refused by the kernel, or still unsent
     /// when the end was dropped.
     pub errors: Counter,
-    /// Of these, those whose pending work could not be done: a checksum at an unknown place, or
-    /// segmentation at a port that does not cut.
+    /// Errors: frames whose offload could not be completed, because of an unknown place of the
+    /// checksum or a port that does not segment.
     pub(crate) unfinished: Counter,
-    /// Of these, those of a length that the interface does not take.
+    /// Errors: frames of a length that the interface does not accept.
     pub wrong_length: Counter,
-    /// Of these, those that the kernel refused one by one.
+    /// Errors: frames that the kernel refused one by one.
     pub refused: Counter,
-    /// The errno of the first one of those; 0 without one.
+    /// The errno of the first refused frame; 0 if there is none.
     pub(crate) refused_errno: Counter,
-    /// Of these, those that had been taken and were not sent when the end came.
+    /// Errors: frames that were taken but not sent before the end was dropped.
     pub(crate) unsent: Counter,
-    /// The errno that blocks frames now: `ENETDOWN` while the interface is down, `ENXIO` once it is
-    /// gone; 0 if nothing does.
+    /// The errno that blocks frames now: `ENETDOWN` while the interface is down, `ENXIO` after its
+    /// removal; 0 if frames are not blocked.
     pub(crate) held_errno: Counter,
-    /// System calls made to transmit, waiting included.
+    /// System calls made to transmit, including waits.
     pub system_calls: Counter,
-    /// Frames that were copied, because they lie in memory that the port cannot send from.
+    /// Frames that were copied, because the port cannot send from their memory.
     pub copied: Counter,
-    /// How often the kernel was woken because nothing had been sent for a while although frames
-    /// waited.
+    /// How often the kernel was woken because frames waited without any being sent.
     pub stalls: Counter,
-    /// Frames that may have left by another queue, because they were sent from a CPU that is not
-    /// one of the queue's ([`Tx::bind`](crate::port::Tx::bind)).
+    /// Frames that may have left by another queue, because they were sent from a CPU that does not
+    /// belong to the queue ([`Tx::bind`](crate::port::Tx::bind)).
     pub strayed: Counter,
 }
 
 impl TxCounters {
-    /// All zero.
+    /// Counters of one queue, all zero.
     pub fn new(queue: u16) -> Self {
         Self {
             queue,
@@ -281,27 +280,27 @@ impl TxCounters {
         }
     }
 
-    /// Counts packets that were sent past a [`Tx`](crate::port::Tx), by the kernel itself. Only the
-    /// owning thread may call this.
+    /// Counts packets that the kernel sent without a [`Tx`](crate::port::Tx). Only the owning
+    /// thread may call this.
     pub fn count(&self, packets: u64, bytes: u64) {
         self.packets.add(packets);
         self.bytes.add(bytes);
     }
 
-    /// Counts packets that were handed over past a [`Tx`](crate::port::Tx) and dropped by the
-    /// interface. Only the owning thread may call this.
+    /// Counts packets that were passed to the interface without a [`Tx`](crate::port::Tx) and
+    /// dropped by it. Only the owning thread may call this.
     pub fn count_refused(&self, packets: u64) {
         self.errors.add(packets);
         self.refused.add(packets);
     }
 
-    /// `n` frames have a length that the interface does not take.
+    /// Counts `n` frames of a length that the interface does not accept.
     pub(crate) fn of_wrong_length(&self, n: u64) {
         self.errors.add(n);
         self.wrong_length.add(n);
     }
 
-    /// The kernel refused one frame, and would again.
+    /// Counts a frame that the kernel has refused and would refuse again.
     pub(crate) fn refuse(&self, error: &io::Error) {
         self.errors.add(1);
         self.refused.add(1);
@@ -310,18 +309,18 @@ impl TxCounters {
         }
     }
 
-    /// Frames taken are blocked by `error`, or free to go.
+    /// Records the error that blocks frames; `None` if they are not blocked.
     pub(crate) fn hold(&self, error: Option<&io::Error>) {
         self.held_errno.set(error.map_or(0, errno));
     }
 
-    /// `n` frames were taken and will never be sent.
+    /// Counts `n` frames that were taken and will never be sent.
     pub(crate) fn give_up(&self, n: u64) {
         self.errors.add(n);
         self.unsent.add(n);
     }
 
-    /// A reading of all counters. `port` is the position of the port in the command.
+    /// A reading of all counters. `port` is the index of the port in the command.
     pub fn snapshot(&self, port: usize) -> TxStats {
         let name = |errno: &Counter| {
             let errno = i32::try_from(errno.value()).ok().filter(|errno| *errno != 0)?;
@@ -351,38 +350,39 @@ impl TxCounters {
 #[cfg_attr(feature = "serde", derive(Serialize))]
 #[non_exhaustive]
 pub struct TxStats {
-    /// Position of the port in the command.
+    /// Index of the port in the command.
     pub port: usize,
     /// Queue number.
     pub queue: u16,
     /// Frames handed to the interface.
     pub packets: u64,
-    /// Their bytes.
+    /// Bytes of these frames.
     pub bytes: u64,
     /// Frames that could not be sent.
     pub errors: u64,
-    /// Of these, those whose pending work could not be done.
+    /// Errors: frames whose offload could not be completed.
     pub unfinished: u64,
-    /// Of these, those of a length that the interface does not take.
+    /// Errors: frames of a length that the interface does not accept.
     pub wrong_length: u64,
-    /// Of these, those that the kernel refused to send.
+    /// Errors: frames that the kernel refused to send.
     pub refused: u64,
-    /// Symbol of the errno of the first one, such as `EINVAL`.
+    /// Symbol of the errno of the first refused frame, such as `EINVAL`.
     pub refused_errno: Option<&'static str>,
-    /// Of these, those that had been taken and were not sent when the end came.
+    /// Errors: frames that were taken but not sent before the end was dropped.
     pub unsent: u64,
-    /// What blocks frames: `ENETDOWN` while the interface is down, `ENXIO` once it is gone.
+    /// The errno that blocks frames: `ENETDOWN` while the interface is down, `ENXIO` after its
+    /// removal.
     pub held_errno: Option<&'static str>,
-    /// Frames that were copied, because they lie in memory that the port cannot send from.
+    /// Frames that were copied, because the port cannot send from their memory.
     pub copied: u64,
-    /// How often the kernel had to be woken from a stall.
+    /// How often the kernel was woken from a stall.
     pub stalls: u64,
-    /// Frames that may have left by another queue: something had moved the sending thread to a CPU
-    /// that is not one of the queue's.
+    /// Frames that may have left by another queue, because they were sent from a CPU that does not
+    /// belong to the queue.
     pub strayed: u64,
 }
 
-/// As in a counter: 0 for an error that is not the kernel's.
+/// The value of an errno counter: 0 for an error that is not from the kernel.
 fn errno(error: &io::Error) -> u64 {
     error.raw_os_error().and_then(|errno| u64::try_from(errno).ok()).unwrap_or(0)
 }
@@ -392,36 +392,36 @@ fn errno(error: &io::Error) -> u64 {
 #[cfg_attr(feature = "serde", derive(Serialize))]
 #[non_exhaustive]
 pub struct QueueStats {
-    /// Position of the port in the command.
+    /// Index of the port in the command.
     pub port: usize,
-    /// The interface, of a port that has several (`any`). The one of that port's own name has what
-    /// was lost in the rings that all of them share, and what their filter rejected.
+    /// The interface, if the port has several (`any`). The row with the port's own name has the
+    /// packets that were lost in the shared rings or that their filter rejected.
     #[cfg_attr(
         feature = "serde",
         serde(skip_serializing_if = "Option::is_none", serialize_with = "text")
     )]
     pub interface: Option<Arc<str>>,
-    /// Queue number; `None` for packets tied to no queue.
+    /// Queue number; `None` for packets without a queue.
     pub queue: Option<u16>,
     /// `rx`, `tx` or `other`.
     pub class: &'static str,
-    /// Packets that the masks selected: filtered, delivered and dropped together.
+    /// Packets that the masks selected: the sum of filtered, delivered and dropped packets.
     pub received: Option<u64>,
     /// Packets delivered to the consumer.
     pub packets: u64,
-    /// Bytes on the wire of the packets delivered.
+    /// Bytes on the wire of the delivered packets.
     pub bytes: Option<u64>,
-    /// Of the packets received, those merged into the frame of another one: so many fewer frames
-    /// were handed on. They still count as delivered, filtered or dropped.
+    /// Received packets that were merged into the frame of another packet. The number of delivered
+    /// frames is lower by this. Merged packets still count as delivered, filtered or dropped.
     pub merged: u64,
-    /// Packets that a filter rejected; `None` where unknown. See [`QueueStats::filtered_here`].
+    /// Packets that a filter rejected; `None` if unknown. See [`QueueStats::filtered_here`].
     pub filtered: Option<u64>,
     /// Packets lost, by reason.
     pub dropped: Dropped,
 }
 
 impl QueueStats {
-    /// Of packets that came from no port, all of them delivered.
+    /// Statistics for packets without a port, all of them delivered.
     pub fn delivered(packets: u64, bytes: u64) -> Self {
         let counters = RxCounters::new(0, Class::Other);
         counters.packets.add(packets);
@@ -429,15 +429,15 @@ impl QueueStats {
         counters.snapshot(0)
     }
 
-    /// Packets that a filter rejected and that are counted here: none for an interface of several,
-    /// which has them in another row. `None` if they are unknown.
+    /// Packets that a filter rejected and that this row counts. 0 for one of several interfaces,
+    /// whose rejected packets are in another row. `None` if unknown.
     pub fn filtered_here(&self) -> Option<u64> {
         self.filtered.or_else(|| self.received.and(self.dropped.is_part.then_some(0)))
     }
 }
 
 #[cfg(feature = "serde")]
-/// serde writes shared text only with a feature that all its users would get.
+/// serde serializes `Arc<str>` only with a feature that all users of serde would get.
 fn text<S: Serializer>(text: &Option<Arc<str>>, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(text.as_deref().unwrap_or_default())
 }
@@ -455,28 +455,28 @@ impl fmt::Display for QueueStats {
     }
 }
 
-/// Packets lost, by reason; `None` where unknown.
+/// Packets lost, by reason; `None` if unknown.
 #[derive(Clone, Copy, Debug, Default)]
 #[cfg_attr(feature = "serde", derive(Serialize))]
 #[non_exhaustive]
 pub struct Dropped {
     /// In the kernel, for lack of ring space.
     pub kernel: Option<u64>,
-    /// In user space, for lack of frames.
+    /// In user space, for lack of frames or ring space.
     pub ring_full: Option<u64>,
     /// Because the writer was too slow.
     pub writer: Option<u64>,
-    /// Because their sender asked for offloads that make no sense (`tap:`).
+    /// Because of invalid offloads (`tap:`).
     pub bad_header: Option<u64>,
-    /// Because the TX queue that they were forwarded to was full.
+    /// Because the TX queue to forward through was full.
     pub tx_full: Option<u64>,
-    /// What was lost in the rings is counted elsewhere, for several interfaces together.
+    /// The losses of the rings are counted in another row, for several interfaces together.
     #[cfg_attr(feature = "serde", serde(skip))]
     pub(crate) is_part: bool,
 }
 
 impl Dropped {
-    /// The sum of what is counted here; `None` if a part is unknown.
+    /// The sum of these counts; `None` if one of them is unknown.
     pub fn total(&self) -> Option<u64> {
         let in_rings = |lost: Option<u64>| lost.or(self.is_part.then_some(0));
         Some(

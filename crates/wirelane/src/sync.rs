@@ -1,4 +1,4 @@
-//! What threads share: atomics (loom's under `cfg(loom)`), a padded cell, a doorbell.
+//! Primitives for threads: atomics (loom's under `cfg(loom)`), a padded cell, a doorbell.
 
 #[cfg(loom)]
 pub(crate) use loom::{
@@ -22,12 +22,12 @@ use std::ops::Deref;
 #[cfg(not(loom))]
 use std::time::Duration;
 
-/// Locks `mutex`, whoever panicked with it: what is behind these locks is whole at every moment.
+/// Locks `mutex`, even after a panic: data behind these locks is always consistent.
 pub(crate) fn lock<T>(mutex: &std::sync::Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
-/// Alone on its cache lines: two of them, because the adjacent-line prefetcher of x86 pulls pairs.
+/// Alone on two cache lines, because the adjacent-line prefetcher of x86 loads pairs.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(crate) struct CachePadded<T>(pub T);
@@ -40,7 +40,7 @@ impl<T> Deref for CachePadded<T> {
     }
 }
 
-/// loom's `UnsafeCell` interface over the standard one, so that models run the very same code.
+/// loom's `UnsafeCell` interface over the standard one, so that models run the same code.
 #[cfg(not(loom))]
 #[derive(Debug)]
 pub(crate) struct UnsafeCell<T>(std::cell::UnsafeCell<T>);
@@ -62,7 +62,7 @@ impl<T> UnsafeCell<T> {
     }
 }
 
-/// A counter with one writer: plain loads and stores, no locked instruction.
+/// A counter with one writer: uses plain loads and stores instead of locked instructions.
 ///
 /// Any thread may read it; a reading is at most one batch old.
 #[derive(Debug, Default)]
@@ -88,19 +88,19 @@ impl Counter {
     }
 }
 
-/// How far the time of a stream has come, published after everything older was handed over.
+/// The progress of a stream in time, published after all older packets were passed on.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(crate) struct Watermark(std::sync::atomic::AtomicU64);
 
 impl Watermark {
-    /// Everything older than `time` has been handed over.
+    /// All packets older than `time` have been passed on.
     #[inline(always)]
     pub(crate) fn set(&self, time: u64) {
         self.0.store(time, std::sync::atomic::Ordering::Release);
     }
 
-    /// What was handed over before the time read here is visible after it.
+    /// Packets that were passed on before this time are visible after the call.
     #[inline(always)]
     pub(crate) fn get(&self) -> u64 {
         self.0.load(std::sync::atomic::Ordering::Acquire)
@@ -115,14 +115,14 @@ impl Watermark {
 #[derive(Debug)]
 pub(crate) struct Doorbell {
     asleep: AtomicBool,
-    /// It sleeps for long.
+    /// The sleep is a long one.
     #[cfg(not(loom))]
     deep: AtomicBool,
     sleeper: thread::Thread,
 }
 
 impl Doorbell {
-    /// A longer sleep is a deep one.
+    /// Longer sleeps are deep.
     #[cfg(not(loom))]
     const DEEP: Duration = Duration::from_millis(100);
 
@@ -145,14 +145,14 @@ impl Doorbell {
         }
     }
 
-    /// Whether the sleeper is not going to look by itself soon. Call after the work is visible.
+    /// Whether the sleeper will not look by itself soon. Call after the work is visible.
     #[cfg(not(loom))]
     pub(crate) fn is_deep(&self) -> bool {
         fence(Ordering::SeqCst);
         self.deep.load(Ordering::Relaxed)
     }
 
-    /// Sleeps until the bell rings, `timeout` passes, or at once if `ready()` says there is work.
+    /// Sleeps until the bell rings or `timeout` passes; returns at once if `ready()` reports work.
     /// Only the thread given to [`Doorbell::new`] may call this.
     pub(crate) fn sleep(
         &self,

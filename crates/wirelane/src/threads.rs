@@ -15,7 +15,7 @@ use crate::placement::Placement;
 /// A running group of threads. Dropping it waits for them.
 pub struct Crew<T> {
     threads: Vec<JoinHandle<Option<T>>>,
-    /// None if there never was a thread.
+    /// `None` if there never was a thread.
     running: Option<Arc<Count>>,
 }
 
@@ -26,11 +26,11 @@ impl<T> Default for Crew<T> {
 }
 
 impl<T: Send + 'static> Crew<T> {
-    /// Starts a thread for every job, named, and pinned to the CPU of its position. When all of
-    /// them are in place it calls `open`, and only then the jobs begin.
+    /// Starts a named thread for every job, pinned to the CPU of its index. When all threads are
+    /// ready it calls `open`, and then starts the jobs.
     ///
     /// # Errors
-    /// A thread cannot be started or pinned, or `open` fails. Then no job begins.
+    /// A thread cannot be started or pinned, or `open` fails. Then no job starts.
     pub fn start<J: FnOnce() -> T + Send + 'static>(
         jobs: Vec<(String, J)>,
         placement: &Placement,
@@ -38,18 +38,18 @@ impl<T: Send + 'static> Crew<T> {
     ) -> Result<Self> {
         memory::ask_for_threads(jobs.len())?;
         let running = Count::new()?;
-        // Made before the first thread is, so that it cannot be taken for the last one.
+        // Created before the first thread, so that this thread cannot be taken for the last one.
         let endings: Vec<_> = jobs.iter().map(|_| running.one_more()).collect();
         let mut crew =
             Self { threads: Vec::new(), running: Some(running).filter(|_| !jobs.is_empty()) };
         let (report, reports) = mpsc::channel();
-        // A thread whose starter is dropped ends without having begun its job.
+        // A thread whose starter is dropped ends without running its job.
         let mut starters = Vec::with_capacity(jobs.len());
         for ((position, (name, job)), ending) in jobs.into_iter().enumerate().zip(endings) {
             let (start, started) = mpsc::channel::<()>();
             let (report, placement) = (report.clone(), placement.clone());
             crew.threads.push(spawn(&name, move || {
-                // Nobody waits for this report if starting another thread failed.
+                // There is no receiver for this report if starting another thread failed.
                 let _ = report.send(placement.pin(position));
                 let result = started.recv().ok().map(|()| job());
                 drop(ending);
@@ -60,7 +60,7 @@ impl<T: Send + 'static> Crew<T> {
         reports.iter().take(starters.len()).collect::<Result<Vec<()>>>()?;
         open()?;
         for start in starters {
-            // The thread waits for exactly this; it cannot be gone.
+            // The thread waits for this message, so it still exists.
             let _ = start.send(());
         }
         Ok(crew)
@@ -73,13 +73,13 @@ impl<T> Crew<T> {
         self.running.as_ref().is_none_or(|running| running.wait(timeout))
     }
 
-    /// A descriptor that is readable once no job runs any more; `None` if there never was one.
+    /// A descriptor that is readable after all jobs have ended; `None` if there never was one.
     pub(crate) fn ended(&self) -> Option<BorrowedFd<'_>> {
         self.running.as_ref().map(|running| running.ended.as_fd())
     }
 
-    /// Waits for the end of all jobs. Adds what they return to `results`, and to `errors` that one
-    /// has panicked.
+    /// Waits for the end of all jobs. Adds their return values to `results`, and an error to
+    /// `errors` for each job that panicked.
     pub fn join(&mut self, results: &mut Vec<T>, errors: &mut Vec<Error>) {
         for thread in self.threads.drain(..) {
             match thread.join() {
@@ -96,14 +96,14 @@ impl<T> Drop for Crew<T> {
     }
 }
 
-/// How many threads run, and the end of the last one.
+/// The number of running threads, and the event of their end.
 pub(crate) struct Count {
     left: AtomicUsize,
     ended: Event,
 }
 
 impl Count {
-    /// None yet.
+    /// No threads yet.
     ///
     /// # Errors
     /// The process has no descriptor left.
@@ -111,19 +111,19 @@ impl Count {
         Ok(Arc::new(Self { left: AtomicUsize::new(0), ended: Event::new()? }))
     }
 
-    /// Counts one that is to run. None may have been the last one before.
+    /// Counts a thread before it starts. Another one must not have been the last before.
     pub(crate) fn one_more(self: &Arc<Self>) -> Ending {
         self.left.fetch_add(1, Ordering::Relaxed);
         Ending(Arc::clone(self))
     }
 
-    /// Waits until none runs any more, at most `timeout`; true if none does.
+    /// Waits until no thread runs, at most `timeout`; true if none does.
     pub(crate) fn wait(&self, timeout: Duration) -> bool {
         self.left.load(Ordering::Acquire) == 0 || self.ended.wait(timeout)
     }
 }
 
-/// One of the threads that run; it does until this is dropped, by a panic too.
+/// One of the running threads; it counts as running until this is dropped, also by a panic.
 pub(crate) struct Ending(Arc<Count>);
 
 impl Drop for Ending {

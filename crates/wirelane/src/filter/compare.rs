@@ -1,4 +1,4 @@
-//! One program in every engine: do they agree?
+//! Runs one program in every engine and compares the results.
 
 use wirelane_filter::jit::Jit;
 use wirelane_filter::op::Op;
@@ -9,11 +9,11 @@ use wirelane_os::bpf;
 
 use crate::error::{Error, Result};
 
-/// One program in every engine, over the packets that it is given.
+/// Runs one program in every engine, over given packets.
 ///
-/// The kernel runs its translation, as XDP programs do; it needs privileges, and is left out
-/// without them. It sees no packet that is too short or too long for a test run, and, where the
-/// program asks for the length of a packet, none that was cut.
+/// The kernel runs the program's translation, as in XDP programs. It needs privileges, and is left
+/// out without them. It receives only packets of a length that a test run accepts; and if the
+/// program uses the packet length, no truncated packets.
 pub struct Comparison<'a> {
     asks_length: bool,
     interpreter: (Interpreter, Count),
@@ -22,32 +22,32 @@ pub struct Comparison<'a> {
     kernel: (Option<bpf::Program>, Count),
 }
 
-/// What one engine did.
+/// The result of one engine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Count {
     /// `interpreter`, `jit`, `libpcap` or `kernel`.
     pub engine: &'static str,
-    /// Packets that it was given.
+    /// Packets that it received.
     pub packets: u64,
     /// Packets that it accepted.
     pub matching: u64,
-    /// Why it was given none.
+    /// Why it is missing.
     pub missing: Option<String>,
 }
 
-/// What the kernel says of packets in a test run (`lo`), and so all engines do.
+/// The metadata of packets in the kernel's test run (`lo`), used in all engines.
 const METADATA: Metadata = Metadata { queue: 0, packet_type: 0, interface_index: 1 };
 
-/// Lengths of packets that a test run takes: an Ethernet header, and what fits into a page with its
-/// bookkeeping.
+/// Lengths of packets that a test run accepts: from an Ethernet header to the contents of a page
+/// without its bookkeeping.
 const KERNEL_LENGTHS: std::ops::Range<usize> = 14..3000;
 
 impl<'a> Comparison<'a> {
     /// Prepares every engine that can run `program` here.
     ///
     /// # Errors
-    /// The program asks for something that only the kernel's socket filter knows.
+    /// The program reads a field that only the kernel's socket filter provides.
     pub fn new(program: &'a Program) -> Result<Self> {
         let asks_length =
             program.ops().iter().any(|op| matches!(op, Op::LoadLength | Op::LoadXLength));
@@ -93,7 +93,7 @@ impl<'a> Comparison<'a> {
         Ok(all)
     }
 
-    /// What each engine did; the interpreter is the first.
+    /// The results of the engines; the interpreter is the first.
     pub fn counts(&self) -> [&Count; 4] {
         [&self.interpreter.1, &self.jit.1, &self.libpcap.1, &self.kernel.1]
     }

@@ -1,4 +1,4 @@
-//! The engine of user space: machine code where there is any, otherwise the interpreter.
+//! The engine of user space: machine code if possible, otherwise the interpreter.
 
 #![allow(unsafe_code)]
 
@@ -13,7 +13,7 @@ use crate::mask::Class;
 
 /// A program ready to run on packets in user space.
 ///
-/// Shared between threads by reference; memory for machine code goes with the value.
+/// Threads share it by reference; its machine code is freed with it.
 #[derive(Debug)]
 pub struct Engine {
     kind: Kind,
@@ -23,16 +23,16 @@ pub struct Engine {
 #[derive(Debug)]
 enum Kind {
     Jit(Jit),
-    /// And why it is not machine code.
+    /// With the reason for not using machine code.
     Interpreter(Interpreter, String),
 }
 
 impl Engine {
-    /// The fastest engine for `program` on this machine. `interface_index` is what programs see as
-    /// the interface of frames; 0 for none.
+    /// The fastest engine for `program` on this machine. `interface_index` is the interface of
+    /// frames for programs; 0 for none.
     ///
     /// # Errors
-    /// A usage error: the program asks for something that only the kernel's socket filter knows.
+    /// A usage error: the program reads a field that only the kernel's socket filter provides.
     pub fn new(program: &Program, interface_index: u32) -> Result<Self> {
         let interpreter = Interpreter::new(program)?;
         let kind = match Jit::for_records(program, FRAME) {
@@ -58,7 +58,7 @@ impl Engine {
         }
     }
 
-    /// The machine code, if it is not the interpreter.
+    /// The machine code, unless it is the interpreter.
     pub fn machine_code(&self) -> Option<&Jit> {
         match &self.kind {
             Kind::Jit(jit) => Some(jit),
@@ -75,7 +75,7 @@ impl Engine {
         }
     }
 
-    /// How many bytes of each frame the program accepts, in order, as far as both slices go.
+    /// How many bytes of each frame the program accepts, in order, up to the shorter slice.
     #[inline]
     pub fn verdicts(&self, frames: &[Frame], verdicts: &mut [u32]) {
         if let Kind::Jit(jit) = &self.kind {
@@ -94,8 +94,8 @@ impl Engine {
         }
     }
 
-    /// Keeps the frames from the one at `first` on that the program accepts, in order, and gives
-    /// the others back to their owners. Returns how many those were.
+    /// Keeps the frames from index `first` on that the program accepts, in order, and returns the
+    /// others to their owners. Returns the number of rejected frames.
     pub fn retain(&self, batch: &mut Batch, first: usize) -> usize {
         retain_by(batch, first, |frames, verdicts| self.verdicts(frames, verdicts))
     }
@@ -110,7 +110,7 @@ impl Engine {
     }
 }
 
-/// As [`Engine::retain`], for whoever says how many bytes of each frame are accepted.
+/// As [`Engine::retain`], with a function that returns how many bytes of each frame are accepted.
 #[inline]
 pub(crate) fn retain_by(
     batch: &mut Batch,
@@ -119,7 +119,7 @@ pub(crate) fn retain_by(
 ) -> usize {
     let before = batch.len();
     let mut verdicts = [0; Batch::DEFAULT];
-    // From the end: what is given back does not move what is still to be looked at.
+    // From the end, so that removing frames does not move frames that are not examined yet.
     let mut end = before;
     while end > first {
         let begin = end.saturating_sub(verdicts.len()).max(first);
@@ -132,7 +132,7 @@ pub(crate) fn retain_by(
     before - batch.len()
 }
 
-/// Where machine code finds the packet of a frame.
+/// Offsets of the packet's description in a frame, for machine code.
 const FRAME: Layout = Layout {
     data: offset_of!(Meta, data) as u16,
     length: offset_of!(Meta, len) as u16,

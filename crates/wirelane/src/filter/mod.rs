@@ -1,7 +1,7 @@
 //! Filters: tcpdump's language, one compiler, several engines that agree on every packet.
 //!
-//! What needs no frames is a crate of its own, `wirelane-filter`. Here is what opening a port and
-//! sorting frames need.
+//! The parts without frames are in a separate crate, `wirelane-filter`. This module has the parts
+//! that opening a port and filtering frames need.
 
 mod compare;
 mod engine;

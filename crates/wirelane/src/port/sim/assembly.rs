@@ -1,4 +1,4 @@
-//! Building a simulated port: its memory and its ends.
+//! Builds a simulated port: its memory and its ends.
 
 use std::sync::Arc;
 
@@ -21,25 +21,25 @@ use crate::port::spec::{Backend, Spec};
 use crate::port::tx::Tx;
 use crate::stats::{RxCounters, TxCounters};
 
-/// Bytes free before each packet: a cache line, so that packets begin at one.
+/// Headroom before each packet in bytes: a cache line, so that packets start at a cache line.
 const HEADROOM: u32 = 64;
-/// Frames that stay in the second-level cache: enough when packets come as they are asked for.
+/// Frames that fit in the second-level cache: enough when packets are created on demand.
 pub(super) const FRAMES: u32 = 1024;
-/// At full rate they are few enough to stay in a second-level cache, and never fewer than a few
-/// batches.
+/// Bytes of frames at full rate: few enough to remain in a second-level cache, with a minimum of a
+/// few batches.
 const CACHE: u32 = 512 << 10;
 const FEWEST_FRAMES: u32 = 256;
-/// The ring of a paced queue, which must outlast the time its thread is not running.
+/// Bytes of the ring of a paced queue. It must outlast the time in which its thread does not run.
 const RING_BYTES: u32 = 16 << 20;
-/// Frames of such a ring at most.
+/// The maximum number of frames of such a ring.
 const RING_FRAMES: u32 = 16_384;
-/// A thread that is ready runs within this time, in nanoseconds; until then its packets wait.
+/// A ready thread runs within this time, in nanoseconds; packets wait as long.
 const LATENESS: u64 = 100_000_000;
 
-/// As few as there may be where memory is short.
+/// The minimum number of frames, if memory is short.
 const LEAST_FRAMES: u32 = 16;
 
-/// A simulated port while it is made.
+/// A simulated port under construction.
 pub(super) struct Assembly {
     pub(super) info: PortInfo,
     pub(super) switch: Arc<Switch>,
@@ -47,15 +47,15 @@ pub(super) struct Assembly {
     pub(super) tx: Vec<Tx>,
     pub(super) gauges: Vec<PoolGauge>,
     pub(super) endless: bool,
-    /// What leaves this port by a cable.
+    /// Frames that leave this port by a cable.
     pub(super) paths: Vec<Arc<Tally>>,
 }
 
 /// Opens the port that `spec` names.
 ///
 /// # Errors
-/// A spec that cannot be (see [`Stream::new`](super::Stream::new)), a mask with a queue that does
-/// not exist, or no memory for the frames.
+/// An invalid spec (see [`Stream::new`](super::Stream::new)), a mask with a queue that does not
+/// exist, or no memory for the frames.
 pub fn open(spec: &Spec, options: &OpenOptions) -> Result<Port> {
     Assembly::new(spec, options).map(Assembly::finish)
 }
@@ -132,7 +132,7 @@ impl Assembly {
         Ok(Self { info, switch, rx, tx, gauges: Vec::new(), endless: true, paths: Vec::new() })
     }
 
-    /// A pool whose frames this port counts.
+    /// Creates a pool whose frames this port counts.
     pub(super) fn pool(&mut self, config: PoolConfig) -> Result<Pool> {
         let pool = Pool::new(config)?;
         self.gauges.push(pool.gauge());
@@ -143,7 +143,7 @@ impl Assembly {
         let Self { info, switch, rx, tx, gauges, endless, paths } = self;
         let accounting = Accounting::new(move || {
             let mut sum = FrameCounts::of(&gauges);
-            // Frames of other ports that were sent by this one are on the way as well.
+            // Frames that this port has sent to another port are in transit as well.
             let in_flight: u64 = paths.iter().map(|path| path.in_flight()).sum();
             sum.tx = in_flight.min(sum.held());
             sum
@@ -166,7 +166,7 @@ fn pool_config(config: &Config, options: &OpenOptions) -> PoolConfig {
     PoolConfig { chunks, chunk_size: chunk_size.max(256), headroom: HEADROOM, numa_node: None }
 }
 
-/// The memory of a transmitting end, for full-size Ethernet packets and those of `longest` bytes.
+/// The memory of a transmitting end, for full-size Ethernet packets and packets of `longest` bytes.
 pub(super) fn transmit_config(frames: Option<u32>, longest: u16) -> PoolConfig {
     PoolConfig {
         chunks: frames.unwrap_or(FRAMES),

@@ -1,4 +1,4 @@
-//! Two simulated ports joined by a cable: what one transmits, the other receives.
+//! Two simulated ports joined by a cable: each receives the frames that the other transmits.
 //!
 //! ```text
 //!   a: Tx 0 ──┬─────▶ Rx 0 :b      a lock-free ring per pair of queues; the bytes of each frame
@@ -6,7 +6,7 @@
 //!   a: Tx 1 ──┴┴────▶ Rx 1 :b
 //! ```
 //!
-//! Frames move, they are not copied: those that were received go back to the sender's pool.
+//! Frames move without a copy. Received frames return to the sender's pool.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,23 +32,23 @@ use crate::port::tx::{Transmit, Tx};
 use crate::ring::{self, Receiver, Sender};
 use crate::stats::{RxCounters, TxCounters};
 
-/// Most queues of a port at a cable: there is a ring for every pair.
+/// The maximum number of queues of a port on a cable: there is a ring for every pair of queues.
 const MAX_QUEUES: u16 = 8;
-/// Frames that a ring holds unless the spec says otherwise.
+/// Default number of frames that a ring holds.
 const RING: u64 = 512;
 /// How long an end without work waits.
 const NAP: Duration = Duration::from_micros(50);
 
 /// Opens two ports, `sim:N` and `sim:M` with N and M up to 8, and joins them by a cable. Both
-/// receive and transmit, whatever the options say.
+/// receive and transmit, for any options.
 ///
-/// The options of such a spec are `key` (`standard` or `symmetric`: how the port spreads what it
-/// receives), `frames` (of each transmitting end) and `ring` (frames on the way from one queue to
-/// another, 512 by default). A frame that finds its ring full is lost and counted as `ring_full`
-/// of the queue that would have received it.
+/// The options of such a spec are `key` (`standard` or `symmetric`: how the port spreads received
+/// packets), `frames` (of each transmitting end) and `ring` (frames in transit from one queue to
+/// another, 512 by default). A frame that finds its ring full is lost and counted as `ring_full` of
+/// the queue that would have received it.
 ///
 /// # Errors
-/// A spec that cannot be, a mask with a queue that does not exist, no memory for the frames.
+/// An invalid spec, a mask with a queue that does not exist, or no memory for the frames.
 pub fn cable(a: (&Spec, &OpenOptions), b: (&Spec, &OpenOptions)) -> Result<(Port, Port)> {
     let (mut left, mut right) = (Plug::new(a.0, a.1)?, Plug::new(b.0, b.1)?);
     left.join(&mut right)?;
@@ -56,7 +56,7 @@ pub fn cable(a: (&Spec, &OpenOptions), b: (&Spec, &OpenOptions)) -> Result<(Port
     Ok((left.finish(), right.finish()))
 }
 
-/// One end of the cable while it is made.
+/// One end of the cable under construction.
 struct Plug<'a> {
     sim: Assembly,
     rss: Rss,
@@ -93,7 +93,7 @@ impl<'a> Plug<'a> {
         Ok(Self { sim, rss, queues, frames, ring: ring as usize, options, incoming })
     }
 
-    /// Leads every transmitting queue to every receiving queue of `far`.
+    /// Connects every transmitting queue to every receiving queue of `far`.
     fn join(&mut self, far: &mut Plug<'_>) -> Result<()> {
         for queue in 0..self.queues {
             let pool = self.sim.pool(transmit_config(Some(self.frames), 0))?;
@@ -138,7 +138,7 @@ impl<'a> Plug<'a> {
 struct Outgoing {
     sender: Sender<Frame>,
     tally: Arc<Tally>,
-    /// Frames of the current batch that go this way.
+    /// Frames of the current batch for this path.
     staged: Batch,
 }
 
@@ -152,7 +152,7 @@ struct Transmitter {
     pool: Pool,
     /// One path per queue of the far port.
     outgoing: Vec<Outgoing>,
-    /// The far port's choice of the queue.
+    /// Chooses the queue of the far port.
     rss: Rss,
     far: Arc<Switch>,
     counters: Arc<TxCounters>,
@@ -160,7 +160,7 @@ struct Transmitter {
 
 impl Transmit for Transmitter {
     fn transmit(&mut self, batch: &mut Batch) -> usize {
-        // A port that has not started has no link yet: what is to be sent stays where it is.
+        // A port that has not started has no link yet: frames wait.
         if self.far.times().is_none() {
             return 0;
         }
@@ -180,7 +180,8 @@ impl Transmit for Transmitter {
         }
         for outgoing in self.outgoing.iter_mut().filter(|outgoing| !outgoing.staged.is_empty()) {
             let sent = outgoing.staged.len() as u64;
-            // Counted first, so that nobody sees a frame received that was not sent.
+            // Counted first, so that the count of received frames never exceeds the count of sent
+            // ones.
             outgoing.tally.sent.add(sent);
             outgoing.sender.send(outgoing.staged.as_vec());
             let lost = outgoing.staged.len() as u64;
@@ -200,7 +201,7 @@ impl Transmit for Transmitter {
     }
 
     fn flush(&mut self) -> Result<()> {
-        // Publishes how many frames are free.
+        // Publishes the number of free frames.
         self.pool.take(&mut Batch::new(0), 0);
         Ok(())
     }
@@ -228,7 +229,7 @@ struct CableReceiver {
 }
 
 impl CableReceiver {
-    /// Whether nothing will come any more.
+    /// Whether no more frames will arrive.
     fn is_over(&mut self) -> bool {
         let is_stopped = self.switch.stopped() != u64::MAX;
         self.incoming.iter_mut().all(|incoming| match is_stopped {

@@ -1,4 +1,4 @@
-//! What a user can say about the traffic of a simulated port, read from its spec.
+//! The traffic options of a simulated port, parsed from its spec.
 
 use wirelane_wire::{ToeplitzKey, ethernet, ipv4, ipv6, tcp, udp, vlan};
 
@@ -6,19 +6,19 @@ use crate::error::{Error, Result};
 use crate::port::number::parse_number;
 use crate::port::spec::Spec;
 
-/// Most queues of a simulated port; network cards have 128 and more.
+/// The maximum number of queues of a simulated port; network cards have 128 and more.
 pub const MAX_QUEUES: u16 = 1024;
-/// Most flows of a stream.
+/// The maximum number of flows of a stream.
 pub const MAX_FLOWS: u32 = 65_536;
-/// The seed of a stream that names none.
+/// The default seed.
 pub const DEFAULT_SEED: u64 = 1;
-/// Shortest and longest packet, without frame check sequence.
+/// Shortest and longest packet in bytes, without frame check sequence.
 const SIZES: std::ops::RangeInclusive<u64> = 60..=9216;
 
 /// The simple IMIX: 7 packets of 64 bytes, 4 of 594 and 1 of 1518 in every 12, spread out.
 const IMIX: [u16; 12] = [64, 594, 64, 64, 594, 64, 1518, 64, 594, 64, 594, 64];
 
-/// How fast packets come, over all queues together.
+/// Packet rate over all queues together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rate {
     /// As fast as they are received.
@@ -29,7 +29,7 @@ pub enum Rate {
     Bits(u64),
 }
 
-/// Which of two kinds the flows are.
+/// Protocols of the flows, where there are two choices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// All of the first kind: UDP, IPv4.
@@ -45,9 +45,9 @@ pub enum Kind {
 pub struct Config {
     /// Number of RX queues and of TX queues.
     pub queues: u16,
-    /// How fast packets come.
+    /// Packet rate.
     pub rate: Rate,
-    /// The size of packet k is the element `k % len`.
+    /// Packet k has the size of element `k % len`, in bytes.
     pub sizes: Vec<u16>,
     /// Number of flows.
     pub flows: u32,
@@ -57,28 +57,27 @@ pub struct Config {
     pub network: Kind,
     /// VLAN identifier of every packet.
     pub vlan: Option<u16>,
-    /// Decides addresses, ports and payload.
+    /// Determines addresses, ports and payload.
     pub seed: u64,
-    /// Number of packets, over all queues; without end when `None`.
+    /// Number of packets, over all queues; `None` means endless.
     pub count: Option<u64>,
     /// The RSS key.
     pub key: ToeplitzKey,
-    /// Every so-manieth packet is tied to no queue.
+    /// Every n-th packet has no queue, where n is this number.
     pub other: Option<u64>,
-    /// Every so-manieth packet is one that the simulated host transmits.
+    /// Every n-th packet is one that the simulated host transmits, where n is this number.
     pub transmitted: Option<u64>,
-    /// Frames per queue; chosen by rate and size when `None`.
+    /// Frames per queue; `None` depends on rate and size.
     pub frames: Option<u32>,
-    /// Whether the sink checks what is sent.
+    /// Whether the sink checks sent packets.
     pub verify: bool,
 }
 
 impl Config {
-    /// Reads name and options of a spec.
+    /// Parses name and options of a spec.
     ///
     /// # Errors
-    /// A number of queues outside 1 to [`MAX_QUEUES`], an unknown option or a value out of its
-    /// range.
+    /// A number of queues outside 1 to [`MAX_QUEUES`], an unknown option, or a value out of range.
     pub fn new(spec: &Spec) -> Result<Self> {
         let queues = queues(spec)?;
         let mut options = spec.options();
@@ -150,7 +149,8 @@ impl Config {
         self.sizes.iter().copied().max().unwrap_or(0)
     }
 
-    /// What the longest headers of the stream and the packet's number need; no packet is shorter.
+    /// Bytes needed for the longest headers of the stream and the packet's number; no packet is
+    /// shorter.
     pub fn shortest(&self) -> u16 {
         let network = if self.network == Kind::First { ipv4::MIN_LEN } else { ipv6::LEN };
         let transport = if self.transport == Kind::First { udp::LEN } else { tcp::MIN_LEN };
@@ -159,7 +159,7 @@ impl Config {
     }
 }
 
-/// Options that both kinds of simulated ports have.
+/// Options of both kinds of simulated ports.
 pub(super) trait CommonOptions {
     fn key(&mut self) -> Result<ToeplitzKey>;
     fn frames(&mut self) -> Result<Option<u32>>;

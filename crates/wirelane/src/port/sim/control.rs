@@ -1,5 +1,5 @@
-//! What the receiving ends of a simulated port share: start, stop and masks. Written rarely, read
-//! once per batch.
+//! State that the receiving ends of a simulated port share: start, stop and masks. Written rarely,
+//! read once per batch.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -18,14 +18,14 @@ pub(super) struct Switch {
     /// The port, for errors.
     spec: String,
     queues: u16,
-    /// The masks as they were given.
+    /// The masks as the user set them.
     mask: Mutex<QueueMask>,
-    /// One bit per queue. An end looks at its own bit only, so the words need not change together.
+    /// One bit per queue. An end reads only its own bit, so the words need not change together.
     rx: Box<[AtomicU64]>,
     tx: Box<[AtomicU64]>,
     other: AtomicBool,
     started: AtomicBool,
-    /// Realtime and monotonic clock at the start.
+    /// Realtime and monotonic time of the start.
     epoch: AtomicU64,
     zero: AtomicU64,
     /// Nanoseconds from start to stop; `u64::MAX` while it runs.
@@ -51,7 +51,7 @@ impl Switch {
         Ok(switch)
     }
 
-    /// Realtime and monotonic clock at the start, once it has happened.
+    /// Realtime and monotonic time of the start; `None` before it.
     #[inline]
     pub(super) fn times(&self) -> Option<(u64, u64)> {
         let started = self.started.load(Ordering::Acquire);
@@ -118,7 +118,7 @@ impl Control for Switch {
 impl Driver for Switch {
     /// Starts the clock; only the first call counts.
     fn start(&self) -> Result<()> {
-        // The mutex keeps a second starter out while the first one writes the times.
+        // The mutex keeps a second caller out while the first one writes the times.
         let _guard = lock(&self.mask);
         if !self.started.load(Ordering::Relaxed) {
             self.epoch.store(clock::realtime_ns(), Ordering::Relaxed);

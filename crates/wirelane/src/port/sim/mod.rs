@@ -1,8 +1,8 @@
 //! `sim:N`: a network card in the process, with N RX and N TX queues. It needs no privileges.
 //!
-//! For receiving, a deterministic source makes packets, whose k-th one any program can compute (see
-//! [`Stream`]), and receive-side scaling spreads their flows over the queues. On the way out a sink
-//! counts and frees. Two ports can be joined by a [`cable`] instead.
+//! For receiving, a deterministic source creates packets. Any program can compute packet k (see
+//! [`Stream`]), and receive-side scaling spreads the flows over the queues. For transmitting, a
+//! sink counts and frees packets. Two ports can be joined by a [`cable`] instead.
 //!
 //! ```text
 //!                  ┌─ flow a, flow d ─▶ queue 0 ─▶ Rx      packet k belongs to flow k % flows;
@@ -12,9 +12,9 @@
 //!
 #![doc = include_str!("options.md")]
 //!
-//! At `rate=max` a queue makes packets on demand: if all its frames are in use it makes none, and
-//! nothing is lost. At any other rate packets are due at their time; due packets that exceed the
-//! free frames are lost and counted as `ring_full`, as in the ring of a real card.
+//! At `rate=max` a queue creates packets on demand: if all its frames are in use it creates none,
+//! and no packet is lost. At any other rate packets are due at their time; due packets that exceed
+//! the free frames are lost and counted as `ring_full`, as in the ring of a real card.
 
 mod assembly;
 mod cable;

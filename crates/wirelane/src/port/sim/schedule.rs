@@ -1,21 +1,22 @@
-//! When packets are due: integer arithmetic on the packet's number, so that nothing drifts.
+//! When packets are due: integer arithmetic on the packet's number, so that the pace does not
+//! drift.
 
 use super::config::{Config, Rate};
 
 const NANOSECONDS: u128 = 1_000_000_000;
 
-/// The pace of a stream. Packet k is due when everything before it has been sent at the rate.
+/// The pace of a stream. Packet k is due when all earlier packets have been sent at the rate.
 #[derive(Clone, Debug)]
 pub(super) struct Schedule {
     /// Units (packets or bits) per second.
     rate: u64,
-    /// Units before each packet of a cycle, and of a whole cycle.
+    /// Units before each packet of a cycle, and in a whole cycle.
     before: Vec<u64>,
     cycle: u64,
 }
 
 impl Schedule {
-    /// The pace that `config` asks for; `None` for as fast as possible.
+    /// The pace of `config`; `None` for the maximum rate.
     pub(super) fn new(config: &Config) -> Option<Self> {
         let (rate, units): (u64, Vec<u64>) = match config.rate {
             Rate::Max => return None,
@@ -43,7 +44,7 @@ impl Schedule {
         u64::try_from(units * NANOSECONDS / u128::from(self.rate)).unwrap_or(u64::MAX)
     }
 
-    /// How many packets are due within the first `elapsed` nanoseconds, the last one included.
+    /// How many packets are due within the first `elapsed` nanoseconds, inclusive.
     pub(super) fn count(&self, elapsed: u64) -> u64 {
         // floor(units * 10^9 / rate) <= elapsed, solved for the units before the packet.
         let most = ((u128::from(elapsed) + 1) * u128::from(self.rate) - 1) / NANOSECONDS;

@@ -1,4 +1,4 @@
-//! The transmitting ends of a simulated port without a cable: they count and free.
+//! The transmitting ends of a simulated port without a cable: they count and free frames.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::stats::TxCounters;
 pub(super) struct Sink {
     pool: Pool,
     counters: Arc<TxCounters>,
-    /// Count what is no intact packet of a stream as an error.
+    /// Count packets that are not intact packets of a stream as errors.
     verify: bool,
 }
 
@@ -46,7 +46,7 @@ impl Transmit for Sink {
     }
 
     fn flush(&mut self) -> Result<()> {
-        // Publishes how many frames are free.
+        // Publishes the number of free frames.
         self.pool.take(&mut Batch::new(0), 0);
         Ok(())
     }

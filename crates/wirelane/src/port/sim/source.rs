@@ -1,4 +1,4 @@
-//! The receiving ends of a simulated port without a cable: each makes its own packets.
+//! The receiving ends of a simulated port without a cable: each creates its packets.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,12 +14,12 @@ use crate::pool::Pool;
 use crate::port::rx::{Readiness, Receive};
 use crate::stats::RxCounters;
 
-/// How many packets of a deselected queue pass at once when the rate is `max`.
+/// How many packets of a deselected queue are skipped at once at rate `max`.
 const PASSED_BY: u64 = 4096;
-/// The shortest sleep at a paced rate, as the interrupt coalescing of a real interface: waking up
-/// for single packets would cost more than they do.
+/// The shortest sleep at a paced rate, like the interrupt coalescing of a real interface: waking up
+/// for single packets would cost more than processing them.
 const COALESCE: Duration = Duration::from_micros(500);
-/// The longest sleep: masks may change meanwhile.
+/// The longest sleep: masks may change during it.
 const NAP: Duration = Duration::from_millis(10);
 
 /// The receiving end of one class and queue.
@@ -30,15 +30,15 @@ pub(super) struct Source {
     pool: Pool,
     switch: Arc<Switch>,
     counters: Arc<RxCounters>,
-    /// Packets are numbered below this.
+    /// Packets have lower numbers than this.
     count: u64,
-    /// The snap length, if it is shorter than some packet.
+    /// The snap length, if some packets are longer.
     snaplen: Option<usize>,
-    /// Realtime and monotonic clock at the start; `None` before it.
+    /// Realtime and monotonic time of the start; `None` before it.
     times: Option<(u64, u64)>,
-    /// No packet will be older.
+    /// No later packet is older.
     watermark: u64,
-    /// The last look found that nothing will come any more.
+    /// The last check found that no more packets will arrive.
     is_over: bool,
 }
 
@@ -66,7 +66,7 @@ impl Source {
         }
     }
 
-    /// As many packets as there is room and memory for, with the time of this moment.
+    /// Creates as many packets as room and memory allow, with the current time.
     fn receive_at_once(&mut self, batch: &mut Batch, (epoch, zero): (u64, u64)) -> usize {
         let now = epoch + clock::monotonic_ns().saturating_sub(zero);
         self.watermark = self.watermark.max(now);
@@ -92,7 +92,7 @@ impl Source {
         taken
     }
 
-    /// What is due, with the time at which it was due.
+    /// Creates the packets that are due, with their due times.
     fn receive_paced(&mut self, batch: &mut Batch, (epoch, zero): (u64, u64)) -> usize {
         let Some(schedule) = &self.schedule else { return 0 };
         let now = clock::monotonic_ns().saturating_sub(zero);
@@ -104,7 +104,7 @@ impl Source {
             self.walk.skip(ready);
             ready = 0;
         }
-        // The free frames are the ring of a real card: what does not fit has been lost.
+        // The free frames are the ring of a real card: packets that do not fit were lost.
         let lost = ready.saturating_sub(u64::from(self.pool.free()));
         if lost > 0 {
             self.walk.skip(lost);
@@ -126,7 +126,7 @@ impl Source {
         taken
     }
 
-    /// Nothing is received: the number of free frames is published nevertheless.
+    /// Publishes the number of free frames; returns 0.
     fn idle(&mut self) -> usize {
         self.pool.take(&mut Batch::new(0), 0);
         if self.is_over {
@@ -176,9 +176,9 @@ impl Receive for Source {
         let is_selected = self.switch.selects(self.counters.class, self.counters.number);
         Ok(match is_selected {
             true if self.pool.free() > 0 => Readiness::Now,
-            // The consumer has all frames: it is the one to wait for.
+            // Only the consumer can free frames.
             true => Readiness::After(Duration::from_micros(20)),
-            // A stream with an end gets there, selected or not.
+            // A finite stream ends even if it is not selected.
             false if self.count != u64::MAX => Readiness::Now,
             false => Readiness::After(NAP),
         })

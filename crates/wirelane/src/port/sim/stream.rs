@@ -1,9 +1,9 @@
 //! The stream of packets that a simulated port receives, as a pure function of the packet's number.
 //!
 //! Packet k belongs to flow `k % flows`; its class, its size and its flow's queue repeat with a
-//! period that is known beforehand. So each receiving end gets a list of *its* positions within
-//! one period and walks that list round after round: all of them together produce the one global
-//! stream, and none has to know how far the others are.
+//! known period. So each receiving end gets a list of its positions within one period and repeats
+//! that list: all ends together produce the one global stream, and none depends on the progress of
+//! the others.
 
 use wirelane_wire::checksum::{pseudo_v4, pseudo_v6};
 use wirelane_wire::{
@@ -19,21 +19,21 @@ use crate::frame::Frame;
 use crate::mask::Class;
 use crate::port::spec::Spec;
 
-/// Longest period of a stream, in packets.
+/// The longest period of a stream, in packets.
 const MAX_PERIOD: u64 = 1 << 22;
 
-/// What is known of a packet before it comes.
+/// A packet of a stream, predicted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Predicted {
-    /// Its number, from 0.
+    /// The packet's number, from 0.
     pub number: u64,
-    /// Whether it is received, transmitted by the host, or tied to no queue.
+    /// Whether the packet is received, transmitted by the host, or without a queue.
     pub class: Class,
-    /// The queue it comes through; 0 and without meaning for [`Class::Other`].
+    /// The packet's queue; 0 and meaningless for [`Class::Other`].
     pub queue: u16,
-    /// Nanoseconds after the start when it is due; `None` when the rate is `max`.
+    /// Due time in nanoseconds after the start; `None` at rate `max`.
     pub due: Option<u64>,
-    /// Its bytes.
+    /// The bytes of the packet.
     pub bytes: Vec<u8>,
 }
 
@@ -63,7 +63,8 @@ impl Stream {
     /// The stream of the port that `spec` names.
     ///
     /// # Errors
-    /// As [`Config::new`]; `flows`, `size=imix`, `other` and `tx` whose common period is too long.
+    /// The errors of [`Config::new`], or a common period of `flows`, `size=imix`, `other` and `tx`
+    /// that is too long.
     pub fn new(spec: &Spec) -> Result<Self> {
         let config = Config::new(spec)?;
         let period = [config.sizes.len() as u64]
@@ -85,7 +86,7 @@ impl Stream {
         let schedule = Schedule::new(&config);
         let filler = template::filler(&config).into();
         let stream = Self { config, schedule, rss, queues, filler, period };
-        // A template that can be made once can be made for every flow: they differ in values only.
+        // If one template can be built, the templates of all flows can: only their values differ.
         for variant in 0..stream.config.sizes.len() {
             stream.template(0, variant).map_err(|error| {
                 Error::failed(format!("port '{spec}'"), format!("cannot build a packet: {error}"))
@@ -94,7 +95,7 @@ impl Stream {
         Ok(stream)
     }
 
-    /// The k-th packet.
+    /// Packet k.
     pub fn packet(&self, k: u64) -> Predicted {
         let (class, queue) = self.place(k);
         let (flow, variant) = self.flow(k);
@@ -105,33 +106,33 @@ impl Stream {
         Predicted { number: k, class, queue, due, bytes: bytes.unwrap_or_default() }
     }
 
-    /// Number of packets, if the stream has an end.
+    /// Number of packets, if the stream is finite.
     pub fn count(&self) -> Option<u64> {
         self.config.count
     }
 
-    /// The options it was made from.
+    /// The options of the stream.
     pub fn config(&self) -> &Config {
         &self.config
     }
 
-    /// The five-tuple of a flow; flow numbers count modulo the number of flows.
+    /// The five-tuple of a flow, modulo the number of flows.
     pub fn flow_key(&self, flow: u32) -> FlowKey {
         template::flow_key(&self.config, flow % self.config.flows)
     }
 
-    /// The queue that receive-side scaling chooses.
+    /// The queue that receive-side scaling selects.
     pub fn queue_of(&self, key: &FlowKey) -> u16 {
         self.rss.queue_of(key)
     }
 
-    /// The number in a packet of this or another simulated port, if its headers are consistent and
-    /// its checksums right. Addresses may have been changed on the way.
+    /// The number in a packet of this or another simulated port. `None` if its headers are
+    /// inconsistent or a checksum is wrong. Its addresses may have been changed.
     pub fn number(&self, bytes: &[u8]) -> Option<u64> {
         number(bytes)
     }
 
-    /// Class and queue of the k-th packet.
+    /// Class and queue of packet k.
     fn place(&self, k: u64) -> (Class, u16) {
         let every = |n: Option<u64>| n.is_some_and(|n| k % n == n - 1);
         if every(self.config.other) {
@@ -142,7 +143,7 @@ impl Stream {
         (if every(self.config.transmitted) { Class::Tx } else { Class::Rx }, queue)
     }
 
-    /// Flow and size of the k-th packet.
+    /// Flow and size of packet k.
     fn flow(&self, k: u64) -> (u32, usize) {
         let flow = (k % u64::from(self.config.flows)) as u32;
         (flow, (k % self.config.sizes.len() as u64) as usize)
@@ -173,7 +174,7 @@ impl Stream {
         }
         let variants = self.config.sizes.len();
         let templates = self.queues.len() * variants;
-        // The packets of one flow and class are all in one walk.
+        // All packets of one flow and class are in one walk.
         let mut known = vec![None; 3 * templates];
         for k in 0..self.period {
             let place = self.place(k);
@@ -206,14 +207,14 @@ struct Entry {
 pub(super) struct Walk {
     period: u64,
     flows: u64,
-    /// Whether a period is one round of the flows, as it mostly is: no division then.
+    /// Whether a period is one round of the flows, as it usually is: this needs no division.
     is_single: bool,
     entries: Vec<Entry>,
     templates: Vec<Template>,
     /// Number of the period's first packet, and of its first round.
     base: u64,
     round: u64,
-    /// The next entry; less than their number, unless there is none.
+    /// Index of the next entry; below the number of entries, unless there are none.
     at: usize,
 }
 
@@ -241,7 +242,7 @@ impl Walk {
         }
     }
 
-    /// How many packets come before number `limit`.
+    /// The number of packets before number `limit`.
     #[inline]
     pub(super) fn ready(&self, limit: u64) -> u64 {
         let entries = self.entries.len() as u64;
@@ -251,7 +252,7 @@ impl Walk {
         (periods * entries + within).saturating_sub(passed)
     }
 
-    /// Leaves out `n` packets.
+    /// Skips `n` packets.
     pub(super) fn skip(&mut self, n: u64) {
         let entries = self.entries.len() as u64;
         if entries == 0 {
@@ -294,9 +295,9 @@ pub(super) struct Rss {
     table: Box<IndirectionTable<TABLE>>,
 }
 
-/// Entries of the table, as cards with more than 128 queues have it.
+/// Entries of the table, as in cards with more than 128 queues.
 const TABLE: usize = 1024;
-/// Entries that fewer queues need, as most cards have it; the others repeat them.
+/// Distinct entries for fewer queues, as in most cards; the table repeats them.
 const USUAL_TABLE: usize = 128;
 
 impl Rss {
@@ -317,8 +318,8 @@ impl Rss {
         self.table.queue(self.toeplitz.hash(HashInput::with_ports(key).bytes()))
     }
 
-    /// The queue of a packet. What is not IP has no hash and goes to the first entry's queue, as
-    /// on most cards.
+    /// The queue of a packet. A packet other than IP has no hash and belongs to the first entry's
+    /// queue, as on most cards.
     #[inline]
     pub(super) fn queue(&self, bytes: &[u8]) -> u16 {
         match FlowKey::parse(bytes) {

@@ -1,8 +1,8 @@
-//! What is on the way between two ports at a cable.
+//! Frames in transit between two ports on a cable.
 
 use crate::sync::{CachePadded, Counter};
 
-/// What is counted of one path: `sent` and `lost` by its sender, `received` by its receiver.
+/// The counters of one path: its sender writes `sent` and `lost`, its receiver `received`.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
     pub(super) sent: CachePadded<Counter>,
@@ -11,7 +11,7 @@ pub(super) struct Tally {
 }
 
 impl Tally {
-    /// Frames on the way.
+    /// The number of frames in transit.
     pub(super) fn in_flight(&self) -> u64 {
         let received = self.received.value();
         self.sent.value().saturating_sub(received)

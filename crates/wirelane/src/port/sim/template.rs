@@ -1,4 +1,4 @@
-//! Packets ready but for their number: made once per flow and size, then copied and patched.
+//! Packets without their numbers: built once per flow and size, then copied and patched.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -11,30 +11,30 @@ use wirelane_wire::{
 use super::config::{Config, Kind};
 use crate::frame::Frame;
 
-/// Bytes of a template; what is longer comes from the filler, which all packets share.
+/// Bytes of a template; the rest of a longer packet is from the filler, which all packets share.
 const HEAD: usize = 128;
 const HALF: usize = HEAD / 2;
 
-/// One packet of one flow, without number and checksum. Headers and number fit the first bytes.
+/// One packet of one flow, without number and checksum. Its headers and number fit in `head`.
 #[derive(Clone)]
 #[repr(C, align(64))]
 pub(super) struct Template {
     head: [u8; HEAD],
-    /// Sum of all that the transport checksum covers, but number and sequence.
+    /// Sum of the bytes that the transport checksum covers, without number and sequence.
     sum: Sum,
     len: u16,
-    /// Offset of the number, which is that of the payload.
+    /// Offset of the number, which is also the offset of the payload.
     number: u16,
     /// Offset of the transport checksum.
     checksum: u16,
     /// TCP: offset of the sequence number.
     sequence: Option<u16>,
-    /// Bytes by which the sequence number of a flow moves per packet.
+    /// Bytes by which the sequence number of a flow increases per packet.
     step: u16,
 }
 
 impl Template {
-    /// Makes the packet of `flow` with the `variant`-th size. `filler` has the longest size.
+    /// Builds the packet of `flow` with the `variant`-th size. `filler` has the longest size.
     pub(super) fn new(
         config: &Config,
         flow: u32,
@@ -42,7 +42,7 @@ impl Template {
         filler: &[u8],
     ) -> Result<Self, WireError> {
         let key = flow_key(config, flow);
-        // No size is below what the headers and the number need.
+        // No size is below the length of headers and number.
         let len = usize::from(config.sizes[variant]);
         let mut bytes = filler[..len].to_vec();
         let ethertype = match key.addresses {
@@ -84,7 +84,7 @@ impl Template {
     #[inline(always)]
     pub(super) fn fill(&self, frame: &mut Frame, filler: &[u8], k: u64, round: u64) -> bool {
         let len = usize::from(self.len);
-        // Copies of constant length: the bytes beyond the packet are cut off again.
+        // Copies of constant length: bytes beyond the packet are truncated again.
         if len <= HALF {
             if !frame.set_len(HALF) {
                 return false;
@@ -150,7 +150,7 @@ const DESTINATION: MacAddr = MacAddr([0x02, 0, 0, 0, 0, 2]);
 /// The five-tuple of a flow. Sources differ between flows; the rest is drawn from the seed.
 pub(super) fn flow_key(config: &Config, flow: u32) -> FlowKey {
     let drawn = mix(config.seed ^ mix(u64::from(flow)));
-    // A flow's kinds follow from its number, so that both occur however few flows there are.
+    // A flow's kinds follow from its number, so that both kinds occur with few flows.
     let is_second = |kind, bit: u32| match kind {
         Kind::First => false,
         Kind::Second => true,
@@ -178,13 +178,13 @@ pub(super) fn flow_key(config: &Config, flow: u32) -> FlowKey {
     FlowKey { addresses, protocol, ports: Some(ports) }
 }
 
-/// The bytes that payloads are made of.
+/// The bytes of the payloads.
 pub(super) fn filler(config: &Config) -> Vec<u8> {
     let words = usize::from(config.longest()).div_ceil(8).max(HEAD / 8) as u64;
     (0..words).flat_map(|word| mix(config.seed.wrapping_add(word)).to_be_bytes()).collect()
 }
 
-/// Writes the network header at `at` and moves it behind; length of the rest, and its
+/// Writes the network header at `at`, and advances `at`. Returns the length of the rest, and its
 /// pseudo-header.
 fn network_header(
     key: &FlowKey,
