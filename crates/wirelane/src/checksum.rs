@@ -1,8 +1,8 @@
 //! The internet checksum with the widest vectors of the CPU.
 //!
-//! [`wirelane_wire::checksum`] has it in plain Rust, compiled for what every CPU of the
-//! architecture has: 16-byte vectors on x86-64. Here the CPU's features are checked at every call,
-//! which costs a load.
+//! [`wirelane_wire::checksum`] is plain Rust, compiled for the vectors that every CPU of the
+//! architecture has: 16 bytes on x86-64. This module checks the CPU's features at every call, which
+//! costs a load.
 #![allow(unsafe_code)]
 
 use wirelane_wire::WireError;
@@ -23,7 +23,7 @@ pub fn sum(bytes: &[u8]) -> Sum {
 /// As [`Sum::copy`].
 ///
 /// # Errors
-/// [`WireError::Truncated`] when `target` is shorter than `source`; nothing is copied then.
+/// [`WireError::Truncated`] when `target` is shorter than `source`; then nothing is copied.
 #[inline]
 pub fn copy(target: &mut [u8], source: &[u8]) -> Result<Sum, WireError> {
     let error = WireError::Truncated { needed: source.len(), have: target.len() };
@@ -31,7 +31,7 @@ pub fn copy(target: &mut [u8], source: &[u8]) -> Result<Sum, WireError> {
     Ok(run::<true>(target, source))
 }
 
-/// The sums of the pieces of `unit` bytes in `bytes`, as many as there is room for.
+/// The sums of the pieces of `unit` bytes in `bytes`, up to the length of `sums`.
 #[inline]
 pub(crate) fn sums(bytes: &[u8], unit: usize, sums: &mut [Sum]) {
     let unit = unit.max(1);
@@ -48,7 +48,7 @@ pub(crate) fn sums(bytes: &[u8], unit: usize, sums: &mut [Sum]) {
     }
 }
 
-/// Sums `source`, and copies it to `target`, of the same length, if `COPY`.
+/// Sums `source`. If `COPY`, also copies it to `target`, which must have the same length.
 #[inline(always)]
 fn run<const COPY: bool>(target: &mut [u8], source: &[u8]) -> Sum {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
@@ -66,7 +66,7 @@ fn portable<const COPY: bool>(target: &mut [u8], source: &[u8]) -> Sum {
     if !COPY {
         return checksum::sum(source);
     }
-    // Of the same length, so this cannot fail.
+    // The lengths are equal, so this cannot fail.
     checksum::copy(target, source).unwrap_or_default()
 }
 
@@ -74,8 +74,9 @@ fn portable<const COPY: bool>(target: &mut [u8], source: &[u8]) -> Sum {
 mod tests {
     use super::*;
 
-    /// Compares with the portable sum: all lengths up to some turns of every loop, wherever source
-    /// and target lie, and lengths of packets. What is around the target stays.
+    /// Compares with the portable sum: all lengths up to a few iterations of every loop, at several
+    /// alignments of source and target, and lengths of packets. Bytes around the target must not
+    /// change.
     fn check(run: impl Fn(bool, &mut [u8], &[u8]) -> Sum) {
         const AROUND: usize = 64;
         let hash = |i: u32| (i.wrapping_mul(2_654_435_761) >> 24) as u8;
@@ -83,7 +84,7 @@ mod tests {
         let mut room = vec![0; 3000 + 2 * AROUND];
         for bytes in [mixed, ones, vec![0; 3000]] {
             for length in (0..300).chain([512, 639, 1024, 1440, 1460, 1461, 1500, 2900]) {
-                // Odd numbers, so that over the lengths all alignments of both come up.
+                // Odd factors, so that all alignments of both occur over the lengths.
                 let starts = [(0, 0), (1, 2), (3, 1), (length * 7 % 64, length * 5 % 32)];
                 for (start, target_start) in starts {
                     let source = &bytes[start..start + length];

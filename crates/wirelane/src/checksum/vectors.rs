@@ -1,11 +1,11 @@
-//! Which vectors sums are made with.
+//! The vectors for computing sums.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
-/// Vectors of a CPU, from the narrowest on.
+/// Vector extensions of a CPU, narrowest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Vectors {
-    /// What every CPU of the architecture has.
+    /// The vectors of every CPU of the architecture.
     Portable = 1,
     /// AVX2: 32 bytes.
     Avx2 = 2,
@@ -13,14 +13,14 @@ pub enum Vectors {
     Avx512 = 3,
 }
 
-/// A [`Vectors`] as number; 0 if the CPU was not asked yet.
+/// A [`Vectors`] as number; 0 before the CPU was queried.
 static USED: AtomicU8 = AtomicU8::new(0);
 
 impl Vectors {
     /// All of them.
     pub const ALL: [Self; 3] = [Self::Portable, Self::Avx2, Self::Avx512];
 
-    /// Their name.
+    /// The name.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Portable => "portable",
@@ -29,8 +29,8 @@ impl Vectors {
         }
     }
 
-    /// Those that sums are made with: the widest of the CPU, unless there is a limit. One load,
-    /// once the CPU was asked.
+    /// The vectors in use: the widest of the CPU, unless there is a limit. Costs one load after the
+    /// first call.
     #[inline]
     pub fn used() -> Self {
         match USED.load(Ordering::Relaxed) {
@@ -41,8 +41,8 @@ impl Vectors {
         }
     }
 
-    /// Lets this process make sums with these at most, as on a CPU that has no wider ones: for
-    /// comparisons. Returns what is used from now on.
+    /// Limits this process to `most`, as on a CPU without wider vectors: for comparisons. Returns
+    /// the vectors in use from now on.
     #[cold]
     pub fn limit(most: Self) -> Self {
         let used = Self::of_cpu().min(most);
@@ -50,7 +50,7 @@ impl Vectors {
         used
     }
 
-    /// The widest that the CPU has.
+    /// The widest vectors of the CPU.
     #[cold]
     pub fn of_cpu() -> Self {
         #[cfg(all(target_arch = "x86_64", not(miri)))]

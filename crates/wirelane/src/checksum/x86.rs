@@ -1,8 +1,8 @@
-//! The loops for AVX-512 with VNNI, and below this module for AVX2.
+//! The loops for AVX-512 with VNNI, and in a submodule for AVX2.
 //!
-//! VNNI multiplies signed 16-bit words and adds two products to a 32-bit lane in one instruction:
-//! with factors 1 it sums words that were made signed by taking 2^15 from each, which is put back
-//! at the end.
+//! VNNI multiplies signed 16-bit words and adds two products to a 32-bit lane in one instruction.
+//! With factors of 1 it sums words, which are made signed by subtracting 2^15 from each; this is
+//! added back at the end.
 
 use std::arch::x86_64::*;
 use wirelane_wire::checksum::Sum;
@@ -11,7 +11,7 @@ pub(super) use self::avx2::{avx2, avx2_sums};
 
 mod avx2;
 
-/// Bytes that are summed without a look at carries: 2^15 words, the sum of which fits 32 bits.
+/// Bytes to sum without checking carries: 2^15 words, whose sum fits in 32 bits.
 const VNNI_PART: usize = 1 << 16;
 
 /// Bytes of a vector.
@@ -19,8 +19,8 @@ const VECTOR: usize = 64;
 
 /// As [`avx2_sums`].
 ///
-/// Goes by whole vectors from where a piece begins: as many for every piece, so that the CPU
-/// guesses all jumps right. Pieces of a long frame come from the second-level cache, where loads
+/// Reads whole vectors from the start of each piece: the same number for every piece, so that the
+/// CPU predicts all jumps. Pieces of a long frame come from the second-level cache, where loads
 /// that cross cache lines cost no more.
 #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
 #[inline]
@@ -36,8 +36,8 @@ pub(super) fn vnni_sums(bytes: &[u8], unit: usize, sums: &mut [Sum]) {
     for (piece, sum) in bytes.chunks_exact(unit).zip(sums) {
         let mut from = piece.as_ptr();
         let mut lanes = lanes_for(vectors + 1);
-        // Counted down: LLVM makes of a loop that counts up code that was seen to take half as long
-        // again.
+        // Counts down: from a loop that counts up, LLVM makes code that took one and a half times
+        // as long.
         let mut left = vectors;
         while left >= lanes.len() {
             for lane in &mut lanes {
@@ -69,7 +69,7 @@ pub(super) fn vnni<const COPY: bool>(target: &mut [u8], source: &[u8]) -> Sum {
     vnni_part::<COPY>(target, source)
 }
 
-/// Sums part by part.
+/// Sums in parts.
 #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
 #[cold]
 #[inline(never)]
@@ -82,9 +82,9 @@ fn vnni_long<const COPY: bool>(target: &mut [u8], source: &[u8]) -> Sum {
     sum
 }
 
-/// Goes by aligned vectors, from the one that the source begins in to the one that it ends in, and
-/// masks what is not of the source: a load that crosses cache lines takes twice as long. A copy
-/// goes by the vectors of its target.
+/// Reads aligned vectors, from the one with the first byte of the source to the one with the last,
+/// and masks bytes outside the source: a load that crosses cache lines takes twice as long. A copy
+/// uses the aligned vectors of its target.
 #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
 #[inline]
 fn vnni_part<const COPY: bool>(target: &mut [u8], source: &[u8]) -> Sum {
@@ -93,7 +93,7 @@ fn vnni_part<const COPY: bool>(target: &mut [u8], source: &[u8]) -> Sum {
     }
     let before = if COPY { target.as_ptr().addr() } else { source.as_ptr().addr() } % VECTOR;
     let end = before + source.len();
-    // The vector that has the last byte, if the first one has number 0.
+    // The index of the vector with the last byte; the first vector has index 0.
     let last = (end - 1) / VECTOR;
     let in_first = u64::MAX << before;
     let in_last = u64::MAX >> (last * VECTOR + VECTOR - end);
@@ -106,8 +106,8 @@ fn vnni_part<const COPY: bool>(target: &mut [u8], source: &[u8]) -> Sum {
     let in_only = if last == 0 { in_last } else { u64::MAX };
     // SAFETY: the mask leaves bytes of the source, and so of the target.
     add(&mut lanes[0], unsafe { masked::<COPY>(to, from, in_first & in_only) });
-    // As many are between the first and the last one. Counted down: LLVM makes of a loop that
-    // counts up code that was seen to take half as long again.
+    // The vectors between the first and the last one. Counts down: from a loop that counts up, LLVM
+    // makes code that took one and a half times as long.
     let mut between = last.saturating_sub(1);
     while between >= lanes.len() {
         for lane in &mut lanes {
@@ -131,8 +131,8 @@ fn vnni_part<const COPY: bool>(target: &mut [u8], source: &[u8]) -> Sum {
     total(lanes, !before.is_multiple_of(2))
 }
 
-/// Lanes for the sums of so many vectors: with what [`add`] takes too little, twice 2^15 to every
-/// lane.
+/// Lanes for the sums of `vectors` vectors. The first lane starts with the amount that [`add`]
+/// subtracts, which is 2^16 per vector and lane.
 #[target_feature(enable = "avx512f")]
 #[inline]
 fn lanes_for(vectors: usize) -> [__m512i; 4] {
@@ -148,15 +148,15 @@ fn add(lane: &mut __m512i, words: __m512i) {
     *lane = _mm512_dpwssd_epi32(*lane, signed, _mm512_set1_epi16(1));
 }
 
-/// The sum of lanes in native byte order. If `odd`, their words straddle those of the data, which
-/// swaps the bytes of the sum (RFC 1071 section 2 (B)).
+/// The sum of lanes in native byte order. If `odd`, the words of the lanes are shifted by a byte
+/// against the words of the data, which swaps the bytes of the sum (RFC 1071 section 2 (B)).
 #[target_feature(enable = "avx512f")]
 #[inline]
 fn total([a, b, c, d]: [__m512i; 4], odd: bool) -> Sum {
     let all = _mm512_add_epi32(_mm512_add_epi32(a, b), _mm512_add_epi32(c, d));
     let half = _mm256_add_epi32(_mm512_castsi512_si256(all), _mm512_extracti64x4_epi64::<1>(all));
     let quarter = _mm_add_epi32(_mm256_castsi256_si128(half), _mm256_extracti128_si256::<1>(half));
-    // All lanes together fit 32 bits, so two of them at once fit 64.
+    // All lanes together fit in 32 bits, so pairs of them fit in 64 bits.
     let (low, high) = (_mm_cvtsi128_si64(quarter), _mm_extract_epi64::<1>(quarter));
     let sum = Sum::of_number(low as u64 + high as u64).partial();
     Sum::of_field(if odd { u16::from_le(sum) } else { u16::from_be(sum) })
@@ -165,15 +165,15 @@ fn total([a, b, c, d]: [__m512i; 4], odd: bool) -> Sum {
 /// Reads a vector, and copies it if `COPY`.
 ///
 /// # Safety
-/// `from` has the bytes of a vector, and `to` the room if `COPY`.
+/// `from` has the bytes of a vector, and if `COPY`, `to` has room for them.
 #[target_feature(enable = "avx512f")]
 #[inline]
 unsafe fn whole<const COPY: bool>(to: *mut u8, from: *const u8) -> __m512i {
     // SAFETY: promised by the caller.
     let bytes = unsafe { _mm512_loadu_si512(from.cast()) };
     if COPY {
-        // What comes next is fetched to be written. Without this the compiler would also make a
-        // call of `memcpy` of the loop.
+        // Prefetches the next bytes of the target for writing. Without this the compiler would also
+        // replace the loop by a call of `memcpy`.
         _mm_prefetch::<_MM_HINT_ET0>(to.wrapping_add(8 * VECTOR).cast());
         // SAFETY: promised by the caller.
         unsafe { _mm512_storeu_si512(to.cast(), bytes) };
@@ -181,10 +181,10 @@ unsafe fn whole<const COPY: bool>(to: *mut u8, from: *const u8) -> __m512i {
     bytes
 }
 
-/// As [`whole`], only bytes that `mask` has; the others are zero.
+/// As [`whole`], for the bytes in `mask` only; the others are zero.
 ///
 /// # Safety
-/// `from` has these bytes, and `to` the room for them if `COPY`.
+/// `from` has these bytes, and if `COPY`, `to` has room for them.
 #[target_feature(enable = "avx512f,avx512bw")]
 #[inline]
 unsafe fn masked<const COPY: bool>(to: *mut u8, from: *const u8, mask: u64) -> __m512i {

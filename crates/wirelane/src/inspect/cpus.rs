@@ -1,4 +1,4 @@
-//! Sets of CPUs as the kernel writes them.
+//! Sets of CPUs in the kernel's formats.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -6,18 +6,18 @@ use std::fmt;
 #[cfg(feature = "serde")]
 use serde::{Serialize, Serializer};
 
-/// A set of CPU numbers. It displays as the kernel writes lists (`0-3,8`) and serializes as an
-/// array of numbers.
+/// A set of CPU numbers. It displays as a list in the kernel's format (`0-3,8`) and serializes as
+/// an array of numbers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CpuList {
     cpus: BTreeSet<u32>,
 }
 
-/// More than `NR_CPUS` of any kernel; bounds what a damaged list can make us allocate.
+/// More than `NR_CPUS` of any kernel; limits the memory for a malformed list.
 const MOST_CPUS: u32 = 1 << 16;
 
 impl CpuList {
-    /// From a list, e.g. `0-3,8` (`/proc/irq/N/smp_affinity_list`); `None` when it is malformed.
+    /// Parses a list, e.g. `0-3,8` (`/proc/irq/N/smp_affinity_list`); `None` if it is malformed.
     pub(crate) fn from_list(text: &str) -> Option<CpuList> {
         let mut cpus = BTreeSet::new();
         for part in text.trim().split(',').filter(|part| !part.is_empty()) {
@@ -31,8 +31,8 @@ impl CpuList {
         Some(CpuList { cpus })
     }
 
-    /// From a mask in hexadecimal words of 32 bits, the most significant first, e.g.
-    /// `00000001,00000003` (`/sys/class/net/IF/queues/rx-0/rps_cpus`); `None` when it is malformed.
+    /// Parses a mask in hexadecimal words of 32 bits, the most significant first, e.g.
+    /// `00000001,00000003` (`/sys/class/net/IF/queues/rx-0/rps_cpus`); `None` if it is malformed.
     pub(crate) fn from_mask(text: &str) -> Option<CpuList> {
         let mut cpus = BTreeSet::new();
         let mut base = 0;
@@ -52,17 +52,17 @@ impl CpuList {
         self.cpus.iter().copied()
     }
 
-    /// Whether `cpu` is one of them.
+    /// Whether the set contains `cpu`.
     pub fn contains(&self, cpu: u32) -> bool {
         self.cpus.contains(&cpu)
     }
 
-    /// How many there are.
+    /// The number of CPUs.
     pub fn len(&self) -> usize {
         self.cpus.len()
     }
 
-    /// Whether there is none.
+    /// Whether the set is empty.
     pub fn is_empty(&self) -> bool {
         self.cpus.is_empty()
     }

@@ -1,4 +1,4 @@
-//! Asks every source for what it knows and puts the answers together.
+//! Queries every source and combines the answers.
 
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,7 +21,7 @@ use super::mapping::rx_mapping;
 use super::{notes, rss};
 use crate::error::{Error, Result};
 
-/// What is the same for every interface of a namespace, read when it is first needed.
+/// Information common to all interfaces of a namespace, read on first use.
 #[derive(Default)]
 pub(super) struct Host {
     /// sysfs of this namespace.
@@ -53,7 +53,7 @@ impl Host {
 
 const INTERRUPTS: &str = "/proc/interrupts";
 
-/// The number of the interface `name`, and of its receive and its transmit queues now.
+/// The index of the interface `name`, and the current numbers of its receive and transmit queues.
 pub(super) fn queue_counts(name: &str) -> Result<(u32, [Option<u32>; 2])> {
     let os = |error| Error::os(name, error);
     let link = netdev::link(name).map_err(os)?;
@@ -64,7 +64,7 @@ pub(super) fn queue_counts(name: &str) -> Result<(u32, [Option<u32>; 2])> {
     Ok((link.index, counts))
 }
 
-/// What a port has to know about one interface.
+/// The facts about one interface that a port needs.
 pub(super) fn brief(name: &str) -> Result<Brief> {
     let (link, ethtool) = find(name)?;
     let mut failures = Failures::default();
@@ -167,7 +167,7 @@ pub(super) fn interface(host: &Host, name: &str) -> Result<InterfaceQueues> {
     Ok(found)
 }
 
-/// The interface of this name, and who answers for its driver.
+/// The interface of this name, and a handle to query its driver.
 fn find(name: &str) -> Result<(Link, Ethtool)> {
     let link = netdev::link(name).map_err(|error| match error.errno() {
         Some(ENODEV) => missing(name).caused_by(error),
@@ -177,7 +177,7 @@ fn find(name: &str) -> Result<(Link, Ethtool)> {
     Ok((link, ethtool))
 }
 
-/// As the driver calls itself, or as the kernel calls the kind of the interface.
+/// The name that the driver reports, or else the kernel's kind of the interface.
 fn driver_name(driver: Option<&DriverInfo>, link: &Link) -> Option<String> {
     let own = driver.map(|driver| driver.driver.clone()).filter(|name| !name.is_empty());
     own.or_else(|| link.kind.clone())
@@ -188,20 +188,20 @@ fn missing(name: &str) -> Error {
         .help("`wirelane queues` lists the interfaces")
 }
 
-/// Questions that failed, other than by being unknown to the driver. One that fails leaves the rest
-/// of the answer good.
+/// Failed queries, other than queries that the driver does not support. A single failure leaves the
+/// other answers valid.
 #[derive(Default)]
 struct Failures {
     messages: Vec<String>,
-    /// The interface went away while it was asked about.
+    /// The interface was removed during the queries.
     gone: bool,
-    /// There was no room to ask: every answer that is missing would be a wrong one.
+    /// There was no memory for a query: missing answers would be wrong.
     exhausted: Option<OsError>,
 }
 
 impl Failures {
     /// # Errors
-    /// Something failed that makes the rest of the answer worthless.
+    /// A failure makes the other answers worthless.
     fn check(&mut self, name: &str) -> Result<()> {
         if self.gone {
             let gone = OsError::new("ioctl SIOCETHTOOL", name, rustix::io::Errno::NODEV);
@@ -223,7 +223,7 @@ impl Failures {
     }
 }
 
-/// What the `netdev` family says.
+/// The answers of the `netdev` family.
 struct Services {
     queues: Vec<NetdevQueue>,
     napis: Vec<Napi>,
@@ -235,7 +235,7 @@ impl Services {
         u32::try_from(count).ok().and_then(nonzero)
     }
 
-    /// The NAPI context of a queue. The context itself is known only while it is in use.
+    /// The NAPI context of a queue. Its details are known only while it is in use.
     fn napi(&self, direction: QueueDirection, index: u32) -> Option<Napi> {
         let queue = self
             .queues
@@ -247,7 +247,7 @@ impl Services {
     }
 }
 
-/// What files say of one interface.
+/// Information about one interface from files.
 struct Device<'a> {
     name: &'a str,
     host: &'a Host,
@@ -265,7 +265,7 @@ impl<'a> Device<'a> {
         Device { name: &link.name, host, interrupts: QueueInterrupts::default() }
     }
 
-    /// A file of this interface in sysfs.
+    /// Reads a file of this interface in sysfs.
     fn read(&self, file: &str) -> Option<String> {
         self.host.sysfs()?.read(&format!("class/net/{}/{file}", self.name))
     }
@@ -275,8 +275,8 @@ impl<'a> Device<'a> {
         self.host.sysfs()?.list(&format!("class/net/{}/{directory}", self.name))
     }
 
-    /// The queues in use: as the kernel lists them, which it does while the interface is up, or as
-    /// sysfs does. Queues that were allocated may be out of use, unless there is but one.
+    /// The number of queues in use: from the kernel's list, which exists while the interface is up,
+    /// or from sysfs. Allocated queues count only if there is one, since others may not be in use.
     fn count(
         &self,
         services: &Services,
@@ -298,7 +298,7 @@ impl<'a> Device<'a> {
             .or_else(|| allocated.filter(|allocated| *allocated == 1))
     }
 
-    /// [`Device::count`] of the receive and of the transmit queues, or what the driver says.
+    /// [`Device::count`] of the receive and transmit queues, or the driver's numbers.
     fn counts(&self, link: &Link, services: &Services) -> [Option<u32>; 2] {
         let channels = || {
             let channels = Ethtool::open(self.name).and_then(|ethtool| ethtool.channels());
@@ -333,7 +333,7 @@ impl<'a> Device<'a> {
         Service { napi: napi.map(|napi| napi.id), irq, thread, cpus, cpus_from, numa }
     }
 
-    /// An RPS or XPS mask.
+    /// Reads an RPS or XPS mask.
     fn steering(&self, file: &str) -> Option<CpuList> {
         let mask = self.read(&format!("queues/{file}"))?;
         CpuList::from_mask(&mask)
@@ -351,8 +351,8 @@ impl<'a> Device<'a> {
     }
 
     fn numa_node(&self) -> Option<u32> {
-        // The node of a virtio device is that of the PCI function it sits on. -1 is "none", and not
-        // a number of u32.
+        // A virtio device is on the node of its PCI function. -1 means "none", and does not parse
+        // as u32.
         ["device/numa_node", "device/../numa_node"]
             .into_iter()
             .find_map(|file| self.read(file)?.parse().ok())
@@ -363,8 +363,8 @@ impl<'a> Device<'a> {
         self.host.nodes().iter().find(holds).map(|(node, _)| *node)
     }
 
-    /// Interrupts of the device by the names it gave them. A virtio device has those of the PCI
-    /// function that it sits on.
+    /// Interrupts of the device by the names that it gave them. A virtio device uses the interrupts
+    /// of its PCI function.
     fn named_interrupts(&self) -> Option<QueueInterrupts> {
         let own: Vec<u32> = ["device/msi_irqs", "device/../msi_irqs"]
             .into_iter()
@@ -372,8 +372,8 @@ impl<'a> Device<'a> {
             .iter()
             .filter_map(|irq| irq.parse().ok())
             .collect();
-        // Several interfaces on one device can be told apart only by names that hold the
-        // interface's.
+        // If several interfaces share a device, only names that contain the interface's name
+        // identify its interrupts.
         let alone = self.list("device/net").is_some_and(|interfaces| interfaces.len() == 1);
         let named: Vec<_> = self
             .host
@@ -388,7 +388,7 @@ impl<'a> Device<'a> {
     }
 }
 
-/// The CPUs of an interrupt: where it really goes, which may be fewer than where it may go.
+/// The CPUs of an interrupt: the effective ones, or else the allowed ones.
 fn interrupt_cpus(irq: u32) -> Option<CpuList> {
     ["effective_affinity_list", "smp_affinity_list"].into_iter().find_map(|file| {
         let list = file::small(format!("/proc/irq/{irq}/{file}")).ok()?;
@@ -396,7 +396,7 @@ fn interrupt_cpus(irq: u32) -> Option<CpuList> {
     })
 }
 
-/// The CPUs that a kernel thread may run on.
+/// The CPUs on which a kernel thread may run.
 fn thread_cpus(thread: u32) -> Option<CpuList> {
     let status = fs::read_to_string(format!("/proc/{thread}/status")).ok()?;
     CpuList::from_list(status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?)
@@ -420,14 +420,14 @@ fn numa_nodes() -> Vec<(u32, CpuList)> {
 }
 
 fn combined(channels: &Channels) -> Combined {
-    // A driver without combined channels says that at most 0 are possible.
+    // A driver without combined channels reports a maximum of 0.
     match nonzero(channels.max_combined) {
         Some(max) => Combined { count: Some(channels.combined), max: Some(max) },
         None => Combined::default(),
     }
 }
 
-/// Those of one direction, and those of both.
+/// The channels of one direction, plus the combined channels.
 fn total(channels: &Channels, own: impl Fn(&Channels) -> u32) -> Option<u32> {
     nonzero(own(channels).saturating_add(channels.combined))
 }
@@ -450,5 +450,5 @@ impl From<ethtool::Offloads> for Offloads {
     }
 }
 
-/// `ENODEV`, as [`OsError::errno`] gives it.
+/// `ENODEV`, as [`OsError::errno`] returns it.
 const ENODEV: i32 = rustix::io::Errno::NODEV.raw_os_error();

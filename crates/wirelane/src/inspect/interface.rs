@@ -1,4 +1,4 @@
-//! What is known of an interface and its queues.
+//! The description of an interface and its queues.
 
 #[cfg(feature = "serde")]
 use serde::Serialize;
@@ -24,13 +24,13 @@ pub struct InterfaceQueues {
     pub speed_mbps: Option<u32>,
     /// The driver, e.g. `ice`.
     pub driver: Option<String>,
-    /// Its version.
+    /// Version of the driver.
     pub driver_version: Option<String>,
     /// Firmware of the device.
     pub firmware: Option<String>,
-    /// Where the device sits, e.g. `0000:03:00.0`.
+    /// Bus address of the device, e.g. `0000:03:00.0`.
     pub bus: Option<String>,
-    /// The NUMA node next to the device.
+    /// The NUMA node of the device.
     pub numa_node: Option<u32>,
     /// How the driver writes the receive queue into a packet.
     pub rx_queue_mapping: QueueMapping,
@@ -40,11 +40,11 @@ pub struct InterfaceQueues {
     pub tx: Side<TxQueue>,
     /// Channels that serve one receive and one transmit queue each.
     pub combined: Combined,
-    /// How received packets are spread over the queues, if the device does it.
+    /// How received packets are distributed over the queues, if the device does this.
     pub rss: Option<Rss>,
     /// Offloads that change what a capture sees.
     pub offloads: Offloads,
-    /// Findings, in words: what is unusual, what it means, what to do.
+    /// Findings in words: unusual properties, their meaning and the remedy.
     pub notes: Vec<String>,
 }
 
@@ -55,7 +55,7 @@ pub struct InterfaceQueues {
 pub struct Side<Q> {
     /// Queues in use.
     pub count: Option<u32>,
-    /// The most there can be.
+    /// The maximum number of queues.
     pub max: Option<u32>,
     /// Descriptors per queue.
     pub ring: Ring,
@@ -68,9 +68,9 @@ pub struct Side<Q> {
 #[cfg_attr(feature = "serde", derive(Serialize))]
 #[non_exhaustive]
 pub struct Combined {
-    /// In use.
+    /// Number in use.
     pub count: Option<u32>,
-    /// The most there can be.
+    /// The maximum number.
     pub max: Option<u32>,
 }
 
@@ -79,9 +79,9 @@ pub struct Combined {
 #[cfg_attr(feature = "serde", derive(Serialize))]
 #[non_exhaustive]
 pub struct Ring {
-    /// In use.
+    /// Number in use.
     pub current: Option<u32>,
-    /// The most the device takes.
+    /// The maximum of the device.
     pub max: Option<u32>,
 }
 
@@ -90,12 +90,12 @@ pub struct Ring {
 #[cfg_attr(feature = "serde", derive(Serialize))]
 #[non_exhaustive]
 pub struct RxQueue {
-    /// Its number.
+    /// Number of the queue.
     pub index: u32,
-    /// What serves it, and where.
+    /// The context that serves it, and its CPUs.
     #[cfg_attr(feature = "serde", serde(flatten))]
     pub service: Service,
-    /// CPUs to which receive packet steering (RPS) hands its packets; empty when it is off.
+    /// CPUs to which receive packet steering (RPS) passes its packets; empty when it is off.
     pub rps_cpus: Option<CpuList>,
 }
 
@@ -104,53 +104,53 @@ pub struct RxQueue {
 #[cfg_attr(feature = "serde", derive(Serialize))]
 #[non_exhaustive]
 pub struct TxQueue {
-    /// Its number.
+    /// Number of the queue.
     pub index: u32,
-    /// What serves its completions, and where.
+    /// The context that serves its completions, and its CPUs.
     #[cfg_attr(feature = "serde", serde(flatten))]
     pub service: Service,
     /// CPUs whose packets transmit packet steering (XPS) sends here; empty when it is off. The
-    /// kernel has no such setting for a queue that is the only one.
+    /// kernel has no such setting for a single queue.
     pub xps_cpus: Option<CpuList>,
-    /// How many bytes may be in its ring; `None` where the kernel limits only their number.
+    /// The limit of bytes in its ring; `None` if the kernel limits only the number of packets.
     pub byte_limit: Option<ByteLimit>,
 }
 
-/// How many bytes the kernel lets into the ring of a TX queue (BQL, `lib/dynamic_queue_limits.c`):
-/// what is more waits in the queueing discipline, where control can pass bulk.
+/// The limit of bytes in the ring of a TX queue (BQL, `lib/dynamic_queue_limits.c`). Further
+/// packets wait in the queueing discipline, where control traffic can overtake bulk traffic.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(Serialize))]
 #[non_exhaustive]
 pub struct ByteLimit {
-    /// As it is now: the kernel adapts it to what the device sends between two completions. 0
-    /// before the first packet, and where the driver does not take part.
+    /// The current limit: the kernel adapts it to the bytes that the device sends between two
+    /// completions. 0 before the first packet, and if the driver does not support BQL.
     pub limit: u64,
-    /// Beyond this the kernel does not go.
+    /// The maximum of the limit.
     pub limit_max: Option<u64>,
     /// Bytes in the ring.
     pub inflight: Option<u64>,
 }
 
-/// What runs a queue's work, and on which CPUs.
+/// The context that does a queue's work, and its CPUs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(Serialize))]
 #[non_exhaustive]
 pub struct Service {
-    /// Identity of its NAPI context.
+    /// Identifier of its NAPI context.
     pub napi: Option<u32>,
-    /// Its interrupt.
+    /// Number of its interrupt.
     pub irq: Option<u32>,
     /// The kernel thread that polls it, in threaded mode.
     pub thread: Option<u32>,
-    /// The CPUs that this work runs on.
+    /// The CPUs on which this work runs.
     pub cpus: Option<CpuList>,
-    /// How `cpus` became known.
+    /// The source of `cpus`.
     pub cpus_from: Option<CpusFrom>,
-    /// The NUMA node of those CPUs, if they share one.
+    /// The NUMA node of these CPUs, if they share one.
     pub numa: Option<u32>,
 }
 
-/// How the CPUs of a queue became known, the most certain first.
+/// The source of a queue's CPUs, the most reliable first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(Serialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
@@ -160,7 +160,7 @@ pub enum CpusFrom {
     Thread,
     /// The affinity of the interrupt that the driver registered for the queue.
     Interrupt,
-    /// The affinity of an interrupt of the device whose name tells the queue.
+    /// The affinity of an interrupt of the device whose name contains the queue's number.
     InterruptName,
 }
 
@@ -170,7 +170,7 @@ pub(crate) struct Brief {
     pub(crate) driver: Option<String>,
     pub(crate) speed_mbps: Option<u32>,
     pub(crate) rx_queue_mapping: QueueMapping,
-    /// How many there are: receive queues, and transmit queues.
+    /// The numbers of receive and transmit queues.
     pub(crate) queues: [Option<u32>; 2],
     /// See [`Link::longest_packet`](wirelane_os::netdev::Link::longest_packet).
     pub(crate) longest_packet: Option<u32>,
@@ -183,13 +183,14 @@ pub(crate) struct Brief {
 pub struct Rss {
     /// `toeplitz`, `xor` or `crc32`.
     pub function: Option<String>,
-    /// What the device does with the fields before hashing: `none`, `symmetric-xor` or
-    /// `symmetric-or-xor`. Kernels before 6.8 know of `none` only.
+    /// The device's transformation of the fields before hashing: `none`, `symmetric-xor` or
+    /// `symmetric-or-xor`. Kernels before 6.8 report only `none`.
     pub input_transform: Option<String>,
-    /// The hash key as `ethtool -X … hkey` takes it: bytes in hexadecimal, separated by colons.
+    /// The hash key in the format of `ethtool -X … hkey`: bytes in hexadecimal, separated by
+    /// colons.
     pub key: Option<String>,
-    /// Whether both directions of a flow get the same hash, by the key or by the transformation. It
-    /// is about TCP and UDP over IPv4 and IPv6 with addresses and ports hashed.
+    /// Whether both directions of a flow get the same hash, because of the key or the
+    /// transformation. Applies to TCP and UDP over IPv4 and IPv6 with addresses and ports hashed.
     pub key_symmetric: Option<bool>,
     /// The receive queue of each hash bucket.
     pub indirection: Option<Vec<u32>>,
@@ -204,8 +205,8 @@ pub struct Offloads {
     pub gro: Option<bool>,
     /// The device merges received segments of a flow.
     pub lro: Option<bool>,
-    /// The device takes VLAN tags out of received frames.
+    /// The device strips VLAN tags from received frames.
     pub rx_vlan: Option<bool>,
-    /// The device puts VLAN tags into transmitted frames.
+    /// The device inserts VLAN tags into transmitted frames.
     pub tx_vlan: Option<bool>,
 }

@@ -1,8 +1,8 @@
-//! Which interrupt serves which queue, told by the names that drivers give their interrupts.
+//! Which interrupt serves which queue, derived from the names of interrupts.
 //!
-//! Drivers that tell the kernel (`netif_napi_set_irq`, since Linux 6.8 and in few drivers) are
-//! asked through netlink. For the others this is what `irqbalance` and every tuning script do: they
-//! read `/proc/interrupts`.
+//! Some drivers report the interrupt to the kernel (`netif_napi_set_irq`, since Linux 6.8 and in
+//! few drivers), which returns it through netlink. For the others this module reads
+//! `/proc/interrupts`, as `irqbalance` and tuning scripts do.
 
 use std::collections::BTreeMap;
 
@@ -22,14 +22,14 @@ pub(super) fn parse(text: &str) -> Vec<(u32, String)> {
             let (number, rest) = line.split_once(':')?;
             let number = number.trim().parse().ok()?;
             let name = rest.split_whitespace().next_back()?;
-            // A line that ends in a count is an interrupt that nobody has taken.
+            // A line that ends in a count is an interrupt without a handler.
             (!name.bytes().all(|byte| byte.is_ascii_digit())).then(|| (number, name.to_owned()))
         })
         .collect()
 }
 
-/// The queues that the named interrupts of a device serve. `interface` is its name, which may end
-/// in a number too.
+/// The queues that the named interrupts of a device serve. `interface` is its name, which may also
+/// end in a number.
 pub(super) fn assign(interrupts: &[(u32, String)], interface: &str) -> QueueInterrupts {
     let mut queues = QueueInterrupts::default();
     let mut ambiguous = false;
@@ -42,13 +42,12 @@ pub(super) fn assign(interrupts: &[(u32, String)], interface: &str) -> QueueInte
             ambiguous |= queues.tx.insert(index, *irq).is_some();
         }
     }
-    // Two interrupts for one queue means that the names were misread: better nothing than something
-    // wrong.
+    // Two interrupts for one queue mean that the names were misread: no result is better than a
+    // wrong one.
     if ambiguous { QueueInterrupts::default() } else { queues }
 }
 
-/// Whether an interrupt's name holds the name of the interface or of the device as a word of its
-/// own.
+/// Whether an interrupt's name contains the name of the interface or device as a separate word.
 pub(super) fn names(interrupt: &str, owner: &str) -> bool {
     !owner.is_empty()
         && interrupt.match_indices(owner).any(|(start, _)| {
@@ -64,8 +63,8 @@ struct Role {
     tx: bool,
 }
 
-/// Reads `eth0-TxRx-3`, `ice-eth0-TxRx-3`, `mlx5_comp3@pci:0000:03:00.0`, `virtio2-input.0`,
-/// `eth0-q1-rx`, `eth0-rx-3`: which directions, and which queue, the last number.
+/// Parses `eth0-TxRx-3`, `ice-eth0-TxRx-3`, `mlx5_comp3@pci:0000:03:00.0`, `virtio2-input.0`,
+/// `eth0-q1-rx`, `eth0-rx-3`: the directions, and the queue, which is the last number.
 fn role(name: &str, interface: &str) -> Option<(Role, u32)> {
     let mut name = name.split('@').next()?.to_owned();
     if names(&name, interface) {

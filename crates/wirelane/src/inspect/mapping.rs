@@ -1,23 +1,23 @@
-//! What `skb->queue_mapping` of a received packet means: it depends on the driver.
+//! The meaning of `skb->queue_mapping` of a received packet, which depends on the driver.
 
 #[cfg(feature = "serde")]
 use serde::Serialize;
 
-/// How the number that a packet carries (`skb->queue_mapping`, which a filter reads as
-/// `SKF_AD_QUEUE`) gives its receive queue. On transmit it is the transmit queue with every driver.
+/// How a packet's number (`skb->queue_mapping`, which filters read as `SKF_AD_QUEUE`) maps to its
+/// receive queue. On transmit it is the transmit queue with every driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(Serialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
 pub enum QueueMapping {
-    /// `skb_record_rx_queue`: 0 for no queue, else the queue plus one. Most drivers. One that never
-    /// records its queues writes 0 always, which is then what it says: no queue.
+    /// `skb_record_rx_queue`: 0 for no queue, otherwise the queue plus one. Most drivers. A driver
+    /// that never records queues always writes 0: no queue.
     Shifted,
-    /// The queue itself; a packet tied to no queue cannot be told from one of queue 0.
+    /// The queue itself; a packet without a queue looks like a packet of queue 0.
     Unshifted,
 }
 
 impl QueueMapping {
-    /// The receive queue of a packet that carries `value`, or `None` when it is tied to no queue.
+    /// The receive queue of a packet with `value`; `None` if it has no queue.
     pub const fn rx_queue(self, value: u16) -> Option<u16> {
         match self {
             QueueMapping::Shifted => value.checked_sub(1),
@@ -26,12 +26,12 @@ impl QueueMapping {
     }
 }
 
-/// How `driver` (as `ethtool -i` names it) writes the receive queue; for a driver not known to
-/// differ, as most do.
+/// How `driver` (named as in `ethtool -i`) writes the receive queue. Unknown drivers count as most
+/// do.
 ///
 /// * `veth` (checked on Linux 6.18): a packet keeps the sender's transmit queue, unshifted, which
-///   is also the number of the receive queue it arrives on (veth_xmit). A packet that came by XDP
-///   redirect carries 0 whatever its queue.
+///   is also the number of the receive queue it arrives on (veth_xmit). A packet received through
+///   XDP redirect has 0 on any queue.
 /// * `tun` (every multi-queue TUN and TAP device; checked): shifted (tun_get_user).
 pub(crate) fn rx_mapping(driver: &str) -> QueueMapping {
     match driver {

@@ -1,10 +1,10 @@
-//! What the kernel and the driver say about the queues of an interface: how many, how deep, on
-//! which CPUs, and how packets are spread over them.
+//! The queues of an interface as the kernel and the driver report them: number, depth, CPUs, and
+//! the distribution of packets.
 //!
-//! This is `test_ifqueue` of the 2011 multiqueue BPF paper (queue counts and the CPU of each) and
-//! the counting of the 2010 multiqueue socket paper, extended by ring sizes, NUMA nodes and
-//! receive-side scaling. Nothing is changed, no privilege is needed, and every answer is about the
-//! network namespace of the calling thread. What is not known is `None`, never 0.
+//! Corresponds to `test_ifqueue` of the 2011 multiqueue BPF paper (queue counts and the CPU of
+//! each) and the counting of the 2010 multiqueue socket paper, extended by ring sizes, NUMA nodes
+//! and receive-side scaling. It changes no setting and needs no privilege, and every answer is
+//! about the network namespace of the calling thread. Unknown values are `None` instead of 0.
 //!
 //! ```no_run
 //! let lo = wirelane::inspect::interface("lo")?;
@@ -41,44 +41,44 @@ pub use sending::{TxBinding, TxWay, sending};
 /// The names of the interfaces of this network namespace, in the kernel's order.
 ///
 /// # Errors
-/// What the kernel says to the question.
+/// The kernel refuses the query.
 pub fn interfaces() -> Result<Vec<String>> {
     let links = netdev::links().map_err(|error| Error::os("interfaces", error))?;
     Ok(links.into_iter().map(|link| link.name).collect())
 }
 
-/// Everything known about the queues of the interface `name`.
+/// All information about the queues of the interface `name`.
 ///
 /// # Errors
-/// When there is no such interface in this network namespace, or the kernel cannot be asked. What a
-/// driver does not tell is `None`, and a question that failed leaves a note.
+/// The interface does not exist in this network namespace, or the kernel refuses the query. Values
+/// that a driver does not report are `None`, and a failed query adds a note.
 pub fn interface(name: &str) -> Result<InterfaceQueues> {
     gather::interface(&Host::default(), name)
 }
 
-/// The number of the interface `name`, and of its receive and its transmit queues, as [`interface`]
-/// says; of an interface that is up, for a fraction of the cost.
+/// The index of the interface `name`, and the numbers of its receive and transmit queues. As
+/// [`interface`] for an interface that is up, at a fraction of the cost.
 ///
 /// # Errors
-/// As [`interface`].
+/// The errors of [`interface`].
 pub(crate) fn queue_counts(name: &str) -> Result<(u32, [Option<u32>; 2])> {
     gather::queue_counts(name)
 }
 
-/// What a port has to know about the interface `name`, as [`interface`] says; for a fraction of the
+/// The facts about the interface `name` that a port needs. As [`interface`], at a fraction of the
 /// cost.
 ///
 /// # Errors
-/// As [`interface`].
+/// The errors of [`interface`].
 pub(crate) fn brief(name: &str) -> Result<Brief> {
     gather::brief(name)
 }
 
-/// [`interface`] for every interface of this network namespace. One that vanishes in between is
-/// left out.
+/// [`interface`] for every interface of this network namespace. Leaves out an interface that is
+/// removed during the call.
 ///
 /// # Errors
-/// As [`interfaces`] and [`interface`].
+/// The errors of [`interfaces`] and [`interface`].
 pub fn all() -> Result<Vec<InterfaceQueues>> {
     let host = Host::default();
     let mut found = Vec::new();

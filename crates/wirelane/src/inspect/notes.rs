@@ -1,4 +1,4 @@
-//! Findings: what is unusual about an interface, what it means for a capture, and what to do.
+//! Findings: unusual properties of an interface, their meaning for a capture, and the remedy.
 
 use super::cpus::CpuList;
 
@@ -6,7 +6,7 @@ use super::interface::InterfaceQueues;
 
 use super::mapping::QueueMapping;
 
-/// The findings on an interface. `steering_visible` says whether RPS and XPS could be read.
+/// The findings on an interface. `steering_visible`: RPS and XPS could be read.
 pub(super) fn findings(found: &InterfaceQueues, steering_visible: bool) -> Vec<String> {
     let name = &found.name;
     let mut notes = Vec::new();
@@ -24,7 +24,7 @@ pub(super) fn findings(found: &InterfaceQueues, steering_visible: bool) -> Vec<S
              by XDP redirect count as queue 0"
                 .to_owned(),
         ),
-        // Loopback and its like have no driver to ask, and none that records queues.
+        // Loopback and similar interfaces have no driver to query, and none that records queues.
         (QueueMapping::Shifted, false) => note(
             "the driver records no receive queue: every received packet counts as OTHER".to_owned(),
         ),
@@ -70,7 +70,7 @@ pub(super) fn findings(found: &InterfaceQueues, steering_visible: bool) -> Vec<S
     notes
 }
 
-/// Receive queues, written the way CPU lists are, that no bucket of the indirection table names.
+/// Receive queues, formatted like CPU lists, without a bucket in the indirection table.
 fn unused_queues(found: &InterfaceQueues) -> Option<CpuList> {
     let table = found.rss.as_ref()?.indirection.as_ref()?;
     let unused = (0..found.rx.count?).filter(|queue| !table.contains(queue));

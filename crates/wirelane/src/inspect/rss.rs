@@ -1,10 +1,10 @@
-//! Receive-side scaling: what the driver's numbers mean, and whether a hash key is symmetric.
+//! Receive-side scaling: the meaning of the driver's numbers, and the symmetry of hash keys.
 
 use wirelane_os::ethtool::RssConfig;
 
 use super::interface::Rss;
 
-/// The driver's answer in words; `None` when it says nothing.
+/// The driver's answer in words; `None` if it is empty.
 pub(super) fn describe(config: &RssConfig) -> Option<Rss> {
     if *config == RssConfig::default() {
         return None;
@@ -25,13 +25,12 @@ pub(super) fn describe(config: &RssConfig) -> Option<Rss> {
     let key_symmetric = match config.functions {
         _ if config.input_transform & symmetric_input != 0 => Some(true),
         RssConfig::TOEPLITZ => toeplitz_symmetric(&config.key),
-        // The other functions are not specified well enough to say, and those drivers ignore the
-        // key.
+        // The other functions are not specified well enough, and their drivers ignore the key.
         _ => None,
     };
     Some(Rss {
         function: function.map(str::to_owned),
-        // Without a hash function nothing is known of its input either.
+        // Without a hash function, its input is unknown, too.
         input_transform: function.and(input_transform).map(str::to_owned),
         key: (!config.key.is_empty()).then(|| hexadecimal(&config.key)),
         key_symmetric,
@@ -39,16 +38,16 @@ pub(super) fn describe(config: &RssConfig) -> Option<Rss> {
     })
 }
 
-/// Whether the Toeplitz hash with this key gives both directions of every TCP and UDP flow the same
-/// value; `None` for a key too short for the fields.
+/// Whether the Toeplitz hash with this key is the same for both directions of every TCP and UDP
+/// flow; `None` if the key is too short for the fields.
 ///
 /// The hash is the exclusive or, over the bits i that are set in the input, of the 32 key bits from
-/// i on. It is symmetric exactly when exchanging a source bit i with its destination bit i + d
-/// never matters, that is when the windows at i and at i + d are equal. The input is source
-/// address, destination address, source port, destination port.
+/// i on. It is symmetric exactly if the windows at i and at i + d are equal for every source bit i
+/// with its destination bit i + d. The input is source address, destination address, source port,
+/// destination port.
 fn toeplitz_symmetric(key: &[u8]) -> Option<bool> {
     let ipv4 = symmetric_for(key, 32)?;
-    // A key of less than 40 bytes cannot hash IPv6, so that IPv4 is all there is.
+    // A key of less than 40 bytes cannot hash IPv6, so only IPv4 matters.
     Some(ipv4 && symmetric_for(key, 128).unwrap_or(true))
 }
 
@@ -61,7 +60,7 @@ fn symmetric_for(key: &[u8], address: usize) -> Option<bool> {
         return None;
     }
     let bit = |index: usize| key.get(index / 8).map(|byte| byte >> (7 - index % 8) & 1);
-    // All windows that start in `fields` are equal to those `distance` further on.
+    // All windows that start in the field are equal to the windows `distance` bits later.
     let exchangeable = |start: usize, distance: usize| {
         (start..start + distance + WINDOW - 1).all(|index| bit(index) == bit(index + distance))
     };

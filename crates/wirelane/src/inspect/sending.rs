@@ -1,36 +1,36 @@
-//! By which TX queue packets leave that a packet socket sends, and from which CPUs that is a
-//! certain one.
+//! The TX queue of packets from a packet socket, and the CPUs whose packets always use one queue.
 //!
 //! AF_PACKET cannot name a queue; the kernel chooses it (`netdev_core_pick_tx`, `net/core/dev.c`):
 //!
-//! | way | who chooses |
+//! | way | chooser |
 //! |---|---|
 //! | `only` | there is one queue |
-//! | `device` | the driver, by rules of its own (`ndo_select_queue`) |
+//! | `device` | the driver, by its rules (`ndo_select_queue`) |
 //! | `xps` | the sending CPU, where transmit packet steering is set up (`get_xps_queue`) |
 //! | `bypass` | past the discipline, the sending CPU modulo the number of queues (`packet_pick_tx_queue`) |
 //! | `flow` | otherwise a hash of the flow (`skb_tx_hash`) |
 //!
-//! Who chooses by rules of its own is known of some drivers only: nothing tells whether one has
-//! `ndo_select_queue`. Most that have it ask `netdev_pick_tx` in the end, and so keep what is said
-//! here, but for some packets:
+//! The rules are known for some drivers only: the kernel does not report whether a driver has
+//! `ndo_select_queue`. Most drivers with it call `netdev_pick_tx` in the end, and so follow this
+//! table, except for some packets:
 //!
-//! * `stmmac` sends what it cuts itself by queue 0 (`stmmac_select_queue`).
-//! * `mlx4_en` takes the queue modulo those of a priority, and adds those of the VLAN's
-//!   (`mlx4_en_select_queue`).
-//! * `mlx5_core` and `ice` lead packets of traffic classes to queues of theirs, if there are
+//! * `stmmac` sends the packets that it segments itself through queue 0 (`stmmac_select_queue`).
+//! * `mlx4_en` uses the queue modulo the queues of a priority, plus an offset for the VLAN's
+//!   priority (`mlx4_en_select_queue`).
+//! * `mlx5_core` and `ice` use separate queues for packets of traffic classes, if there are
 //!   classes.
-//! * `ena` had a rule, which newer kernels do not have any more: with `bypass=on` the CPU modulo
-//!   the number of queues goes before XPS, because `packet_pick_tx_queue` records it and
-//!   `ena_select_queue` looks there first.
+//! * `ena` had a rule, which newer kernels have removed: with `bypass=on` the CPU modulo the number
+//!   of queues takes precedence over XPS, because `packet_pick_tx_queue` records it and
+//!   `ena_select_queue` reads this first.
 //! * Wireless devices have a queue for each priority (`ieee80211_netdev_select_queue`).
 //!
-//! `ifb` has no rule, and sends nothing for sockets: it drops whatever was not redirected to it
-//! (`ifb_xmit`).
+//! `ifb` has no rule, and sends no packets for sockets: it drops packets that were not redirected
+//! to it (`ifb_xmit`).
 //!
-//! Sockets that name the queue themselves, as those of AF_XDP, are `exact`. "Kernel interfaces for
-//! multiqueue aware socket" (Yu, 2010) had a call that bound a socket to a queue, and one that read
-//! this back (`SIOGTXQUEUEMAPPING`); Linux has neither. [`TxBinding`] is what can be read instead.
+//! Sockets that name the queue themselves, as AF_XDP sockets do, are `exact`. "Kernel interfaces
+//! for multiqueue aware socket" (Yu, 2010) had a call that bound a socket to a queue, and one that
+//! read this back (`SIOGTXQUEUEMAPPING`); Linux has neither. [`TxBinding`] has the information that
+//! can be read instead.
 
 use std::fmt;
 
@@ -42,7 +42,7 @@ use wirelane_os::sysfs::Sysfs;
 use super::cpus::CpuList;
 use super::interface::{InterfaceQueues, TxQueue};
 
-/// Who chooses the TX queue of what is sent.
+/// The chooser of the TX queue of sent packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(Serialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "lowercase"))]
@@ -50,7 +50,7 @@ use super::interface::{InterfaceQueues, TxQueue};
 pub enum TxWay {
     /// The socket names it.
     Exact,
-    /// There is no other.
+    /// There is only one queue.
     Only,
     /// The sending CPU, by transmit packet steering (XPS).
     Xps,
@@ -58,7 +58,7 @@ pub enum TxWay {
     Bypass,
     /// The kernel, by a hash of the flow.
     Flow,
-    /// The driver, by rules of its own.
+    /// The driver, by its rules.
     Device,
 }
 
@@ -82,33 +82,33 @@ impl fmt::Display for TxWay {
 pub struct TxBinding {
     /// The queue.
     pub queue: u16,
-    /// Who chooses it.
+    /// The chooser of the queue.
     #[cfg_attr(feature = "serde", serde(rename = "by"))]
     pub way: TxWay,
-    /// The CPUs from which packets leave by it, and by no other one; empty where no CPU decides.
+    /// The CPUs whose packets always leave by this queue; empty if no CPU determines it.
     pub cpus: CpuList,
-    /// The CPU of the thread that sends, once there is one.
+    /// The CPU of the sending thread, if it is known.
     pub cpu: Option<u32>,
-    /// Whether what is sent leaves by this queue.
+    /// Whether all frames of the end leave by this queue.
     pub kept: bool,
 }
 
 impl TxBinding {
-    /// Of a queue that needs no CPU.
+    /// The binding of a queue that needs no CPU.
     pub(crate) fn new(queue: u16, way: TxWay) -> Self {
         let kept = matches!(way, TxWay::Exact | TxWay::Only);
         Self { queue, way, cpus: CpuList::default(), cpu: None, kept }
     }
 }
 
-/// Drivers that choose the queue themselves, not by the sending CPU: `tun_select_queue`,
+/// Drivers that choose the queue themselves, independent of the sending CPU: `tun_select_queue`,
 /// `netvsc_select_queue`, `mana_select_queue`, `bond_select_queue`, `team_select_queue`,
-/// `xennet_select_queue` (of xen-netfront, which calls itself `vif`).
+/// `xennet_select_queue` (of xen-netfront, whose driver name is `vif`).
 const CHOOSING: [&str; 6] = ["tun", "hv_netvsc", "mana", "bonding", "team", "vif"];
 
-/// How each TX queue of an interface is reached by a packet socket from the CPUs that this thread
-/// may use; with `bypass` past the queueing discipline. A driver that is not known to choose the
-/// queue itself may do so.
+/// How a packet socket reaches each TX queue of an interface from the CPUs that this thread may
+/// use; with `bypass` past the queueing discipline. Other drivers may also choose the queue
+/// themselves.
 #[must_use]
 pub fn sending(interface: &InterfaceQueues, bypass: bool) -> Vec<TxBinding> {
     let steered = |queue: &TxQueue| queue.xps_cpus.clone().unwrap_or_default();
@@ -117,8 +117,8 @@ pub fn sending(interface: &InterfaceQueues, bypass: bool) -> Vec<TxBinding> {
     bindings(interface.driver.as_deref(), &xps, &allowed, bypass)
 }
 
-/// Reads again how the TX queues of an interface are reached, from any thread: steering may change
-/// at any time.
+/// Reads the steering of an interface's TX queues again, from any thread: it may change at any
+/// time.
 pub(crate) struct Steering {
     sysfs: Sysfs,
     interface: String,
@@ -126,13 +126,13 @@ pub(crate) struct Steering {
     driver: Option<String>,
     queues: u16,
     bypass: bool,
-    /// CPUs of who opened the interface.
+    /// CPUs of the thread that opened the interface.
     allowed: Vec<u32>,
 }
 
 impl Steering {
-    /// Of an interface in the calling thread's namespace with so many TX queues; `None` where sysfs
-    /// cannot be seen.
+    /// For an interface in the calling thread's namespace with `queues` TX queues; `None` if sysfs
+    /// is not visible.
     pub(crate) fn open(
         (interface, index): (&str, u32),
         driver: Option<&str>,
@@ -155,8 +155,7 @@ impl Steering {
         &self.interface
     }
 
-    /// How each TX queue is reached now; nothing once no interface of this name is the one that was
-    /// opened.
+    /// How each TX queue is reached now. `None` if the interface was removed or renamed.
     pub(crate) fn read(&self) -> Option<Vec<TxBinding>> {
         let file = |file: &str| self.sysfs.read(&format!("class/net/{}/{file}", self.interface));
         if file("ifindex")?.parse() != Ok(self.index) {
@@ -168,7 +167,7 @@ impl Steering {
     }
 }
 
-/// As [`sending`], with the CPUs that are steered to each queue, and those that may be used.
+/// As [`sending`], with the CPUs that XPS assigns to each queue, and the allowed CPUs.
 fn bindings(
     driver: Option<&str>,
     xps: &[CpuList],
@@ -182,7 +181,7 @@ fn bindings(
         _ if bypass => TxWay::Bypass,
         _ => TxWay::Flow,
     };
-    // A CPU that is steered to several queues reaches each of them for some flows only.
+    // A CPU assigned to several queues reaches each of them for some flows only.
     let reaches = |cpu: u32, queue: usize| match way {
         TxWay::Xps => {
             let of_cpu = |cpus: &CpuList| cpus.contains(cpu);

@@ -1,4 +1,4 @@
-//! The whole answer, compared with what ethtool and iproute2 say.
+//! Compares the whole answer with ethtool and iproute2.
 
 use std::process::Command;
 
@@ -83,8 +83,7 @@ fn privileged_veth_agrees_with_ethtool_and_ip() {
 fn privileged_steering_of_this_namespace_is_read() {
     in_new_namespace(|| {
         run("ip link add va up numrxqueues 2 numtxqueues 2 type veth peer name vb");
-        // `ip netns exec` cannot be used for a nameless namespace; a mount of its own shows the
-        // right sysfs.
+        // `ip netns exec` cannot use a nameless namespace; a separate mount shows the right sysfs.
         run_script(
             "mount -t sysfs none /sys && echo 1 > /sys/class/net/va/queues/rx-1/rps_cpus && \
              echo 1 > /sys/class/net/va/queues/tx-0/xps_cpus",
@@ -150,7 +149,7 @@ fn privileged_interfaces_are_those_of_the_namespace() {
     });
 }
 
-/// The last word of every line that begins with one of `labels`, where it is a number.
+/// The last word of every line that begins with one of `labels`, if it is a number.
 fn numbers(text: &str, labels: &[&str]) -> Vec<u32> {
     text.lines()
         .filter(|line| labels.iter().any(|label| line.starts_with(label)))

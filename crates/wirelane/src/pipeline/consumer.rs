@@ -1,4 +1,4 @@
-//! What a program does with the packets that the receive loop brings.
+//! The interface of programs that handle packets from the receive loop.
 
 use std::time::Duration;
 
@@ -8,30 +8,30 @@ use crate::port::Rx;
 
 /// Handles received frames.
 ///
-/// Only [`Consumer::consume`] has to be written. Any `FnMut(usize, &mut Batch) -> Result<()>` is a
+/// Only [`Consumer::consume`] is required. Any `FnMut(usize, &mut Batch) -> Result<()>` is a
 /// consumer, too.
 pub trait Consumer {
-    /// Takes the frames it wants out of `batch`; the rest go back to their owner. `input` is the
-    /// position of the receiving end.
+    /// Takes the frames it needs out of `batch`; the rest return to their owner. `input` is the
+    /// index of the receiving end.
     ///
     /// # Errors
     /// Any error ends the loop, which returns it.
     fn consume(&mut self, input: usize, batch: &mut Batch) -> Result<()>;
 
-    /// How many frames the next batch may hold, at most [`Batch::DEFAULT`]; 0 ends the loop. Called
-    /// before every batch: a program that wants N packets returns how many are left.
+    /// The maximum number of frames in the next batch, at most [`Batch::DEFAULT`]; 0 ends the loop.
+    /// Called before every batch: a program that wants N packets returns the number that is left.
     fn capacity(&mut self) -> usize {
         Batch::DEFAULT
     }
 
     /// How long the loop may sleep without packets; `None` for no limit. Called before each sleep.
-    /// A consumer with other work, such as frames waiting to be sent, does it in
-    /// [`Consumer::round`], which follows every sleep.
+    /// A consumer with other work, such as sending pending frames, does it in [`Consumer::round`],
+    /// which follows every sleep.
     fn longest_sleep(&self) -> Option<Duration> {
         None
     }
 
-    /// Called after each round over all receiving ends; `idle` if it brought no packets.
+    /// Called after each round over all receiving ends; `idle` if there were no packets.
     ///
     /// # Errors
     /// Any error ends the loop, which returns it.
@@ -40,7 +40,8 @@ pub trait Consumer {
         Ok(())
     }
 
-    /// Called when the loop has ended, by itself or by an error: hand over what is left here.
+    /// Called when the loop has ended, by itself or by an error: pass on everything that is left
+    /// here.
     ///
     /// # Errors
     /// Returned by the loop, unless it had an error before.

@@ -10,18 +10,18 @@ use crate::frame::{Batch, Frame};
 use crate::port::{Lane, Rx, Tx};
 use crate::stats::RxCounters;
 
-/// How long to sleep while frames wait to be sent: the transmitting end may want to be asked again.
+/// How long to sleep while frames are pending: the transmitting end may need another flush.
 const RETRY: Duration = Duration::from_millis(1);
 
 /// How long to wait for room, and at the end for pending frames.
 const FAREWELL: Duration = Duration::from_secs(1);
 
 /// Sends received frames through the transmitting end of a [`Lane`]. When the TX queue is full,
-/// frames are dropped, as a switch does, and counted as `tx_full` of their RX queue. A source that
+/// frames are dropped, as in a switch, and counted as `tx_full` of their RX queue. A source that
 /// can wait ([`PortInfo::lossless`](crate::port::PortInfo)) loses frames only if there is no room
-/// for a second.
+/// for one second.
 ///
-/// A program that changes or drops packets does so in [`Forwarder::after`]:
+/// A program that changes or drops packets uses [`Forwarder::after`]:
 ///
 /// ```
 /// use wirelane::Batch;
@@ -52,8 +52,8 @@ impl Forwarder {
         &mut self.tx
     }
 
-    /// Sends what `change` leaves of each batch. Frames that it takes out are counted as `filtered`
-    /// of the queue that they came by.
+    /// Passes each batch to `change` and sends the remaining frames. Frames that `change` removes
+    /// are counted as `filtered` of their RX queue.
     pub fn after<F: FnMut(&mut Batch)>(self, change: F) -> Changing<F> {
         Changing { change, forwarder: self }
     }
@@ -73,7 +73,7 @@ impl Forwarder {
 
 impl Lane {
     /// The work of a thread that serves this lane. `make` returns its consumer: the forwarder
-    /// itself, or one that contains it.
+    /// itself, or a consumer that contains it.
     pub fn work<C>(self, make: impl FnOnce(Forwarder) -> C) -> Work<C> {
         let counters = self.rx.iter().map(|rx| Arc::clone(rx.counters())).collect();
         let forwarder = Forwarder { tx: self.tx, counters, lossless: self.lossless };
@@ -88,7 +88,7 @@ fn tally(batch: &Batch) -> (u64, u64) {
     batch.iter().fold((0, 0), add)
 }
 
-/// A [`Forwarder`] behind a function that changes packets; see [`Forwarder::after`].
+/// A [`Forwarder`] after a function that changes packets; see [`Forwarder::after`].
 pub struct Changing<F> {
     change: F,
     forwarder: Forwarder,
@@ -124,7 +124,7 @@ impl Consumer for Forwarder {
     fn consume(&mut self, input: usize, batch: &mut Batch) -> Result<()> {
         self.tx.transmit(batch);
         if !batch.is_empty() {
-            // Sending what is there, and taking back what is sent, makes room.
+            // Sending pending frames and reclaiming sent ones makes room.
             self.tx.flush()?;
             self.tx.transmit(batch);
         }
@@ -148,7 +148,7 @@ impl Consumer for Forwarder {
     }
 
     fn finish(&mut self) -> Result<()> {
-        // What has not left by then is counted when the end is dropped.
+        // Frames still pending are counted when the end is dropped.
         self.tx.drain(FAREWELL).map(|_| ())
     }
 }

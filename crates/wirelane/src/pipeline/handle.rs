@@ -1,10 +1,10 @@
-//! Control of running threads, for any thread.
+//! Control of running threads, from any thread.
 
 use std::sync::Arc;
 
 use crate::port::Control;
 
-/// Controls ports, and ends the threads that use them; for any thread.
+/// Controls ports, and ends the threads that use them, from any thread.
 #[derive(Clone)]
 pub struct Handle {
     controls: Vec<Arc<dyn Control>>,
@@ -12,12 +12,12 @@ pub struct Handle {
 }
 
 impl Handle {
-    /// `controls` has one of each port; `stop` ends the threads.
+    /// `controls` has one entry per port; `stop` ends the threads.
     pub fn new(controls: Vec<Arc<dyn Control>>, stop: impl Fn() + Send + Sync + 'static) -> Self {
         Self { controls, stop: Arc::new(stop) }
     }
 
-    /// Stopping also calls `stop`.
+    /// Makes stopping also call `stop`.
     #[must_use]
     pub fn stopping(self, stop: impl Fn() + Send + Sync + 'static) -> Self {
         let first = self.stop;
@@ -33,7 +33,7 @@ impl Handle {
         &self.controls
     }
 
-    /// Lets no more packets in, or makes no more. Those on their way are still handled.
+    /// Stops accepting or creating packets. Packets already accepted are still handled.
     pub fn stop(&self) {
         (self.stop)();
     }

@@ -1,10 +1,11 @@
 //! Receiving, with one thread or many.
 //!
-//! * [`run`] receives from some ends on the calling thread and sleeps when nothing comes.
-//! * [`spawn`] starts a thread for every queue of a port, each with a [`Consumer`] of its own.
+//! * [`run`] receives from several ends on the calling thread and sleeps while there are no
+//!   packets.
+//! * [`spawn`] starts a thread for every queue of a port, each with a separate [`Consumer`].
 //!   [`Threads`] does so for several ports, pinned to CPUs, and ends with a
 //!   [`Halt`](crate::halt::Halt).
-//! * [`wait_any`] is for programs with an event loop of their own.
+//! * [`wait_any`] is for programs with an event loop.
 
 mod consumer;
 mod forwarder;

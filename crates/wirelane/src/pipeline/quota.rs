@@ -1,4 +1,4 @@
-//! A number of packets that several receiving threads share, for `-c`.
+//! A limit on packets that several receiving threads share, for `-c`.
 //!
 //! A thread takes a portion of at most a batch, and returns the unused part when no packet arrives.
 //! Without a quota, the receive loop has one more branch per batch.
@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// How many packets may still be received. Threads take portions, so all of them together receive
-/// exactly this number.
+/// The number of packets that may still be received. Threads take portions, so all of them together
+/// receive exactly this number.
 pub(super) struct Quota {
     limit: u64,
     left: AtomicU64,
@@ -43,7 +43,7 @@ pub(super) struct Portion {
 }
 
 impl Portion {
-    /// Nothing yet.
+    /// An empty portion.
     pub(super) fn of(quota: Option<&Arc<Quota>>) -> Self {
         Self { quota: quota.cloned(), admitted: 0 }
     }
@@ -54,8 +54,8 @@ impl Portion {
         self.quota.is_some()
     }
 
-    /// How many of `wanted` packets may be received; 0 once the quota is used up. Waits while other
-    /// threads hold the rest, because they may return it.
+    /// How many of `wanted` packets may be received; 0 after the quota is used up. Waits while
+    /// other threads hold the rest, because they may return it.
     #[inline]
     pub(super) fn admit(&mut self, wanted: usize) -> usize {
         if self.is_limited() { self.admit_within(wanted) } else { wanted }
@@ -66,7 +66,7 @@ impl Portion {
         if self.admitted < wanted {
             self.admitted += quota.take(wanted - self.admitted);
         }
-        // A thread that waits holds nothing, so no thread waits for another waiting thread.
+        // A waiting thread holds nothing, so no thread waits for another waiting thread.
         while self.admitted == 0 && !quota.is_used_up() {
             std::thread::sleep(Duration::from_micros(100));
             self.admitted = quota.take(wanted);

@@ -1,4 +1,4 @@
-//! The receive loop: poll receiving ends, hand frames to a consumer, sleep when there are none.
+//! The receive loop: polls receiving ends, passes frames to a consumer, sleeps when there are none.
 
 use std::os::fd::AsFd;
 use std::time::Duration;
@@ -12,21 +12,21 @@ use crate::error::{Error, Result};
 use crate::frame::Batch;
 use crate::port::Rx;
 
-/// Longest sleep of consumers that name none, so that housekeeping is never far away.
+/// The longest sleep if the consumer sets none, so that housekeeping is not delayed for long.
 const LONGEST_SLEEP: Duration = Duration::from_millis(500);
 
-/// While some inputs are busy, silent ones are asked for their state after this many rounds: a
-/// merge by time waits for their time to advance.
+/// While some inputs are busy, silent ones are queried after this many rounds: a merge by time
+/// waits for their watermarks.
 const ROUNDS_UNASKED: u32 = 32;
 
 /// Receives from all of `inputs` in turn on the calling thread until every one of them has ended.
-/// Calls `consume` with the position of a receiving end and its frames; frames left in the batch go
-/// back to their owner.
+/// Calls `consume` with the index of a receiving end and its frames; frames left in the batch
+/// return to their owner.
 ///
 /// # Errors
-/// An error of `consume`, which ends the loop, or of a receiving end. Then the other ends are
-/// received from until they end or fail, so their packets are not lost. The first error is
-/// returned.
+/// An error of `consume`, which ends the loop, or of a receiving end. In the latter case, the loop
+/// receives from the other ends until they end or fail, so their packets are not lost. The first
+/// error is returned.
 pub fn run(
     inputs: &mut [Rx],
     mut consume: impl FnMut(usize, &mut Batch) -> Result<()>,
@@ -34,16 +34,16 @@ pub fn run(
     run_with(inputs, &mut consume)
 }
 
-/// As [`run`], with a [`Consumer`], which may also end the loop by having no capacity left.
+/// As [`run`], with a [`Consumer`], which may also end the loop by returning a capacity of 0.
 ///
 /// # Errors
-/// As [`run`].
+/// The errors of [`run`].
 pub fn run_with(inputs: &mut [Rx], consumer: &mut impl Consumer) -> Result<()> {
     run_until(inputs, consumer, None, Portion::of(None))
 }
 
-/// As [`run_with`], and at most `portion` packets; once `stopped` has happened a sleeping loop asks
-/// its ends again.
+/// As [`run_with`], for at most `portion` packets. After `stopped` has happened, a sleeping loop
+/// checks its ends again.
 pub(super) fn run_until(
     inputs: &mut [Rx],
     consumer: &mut impl Consumer,
@@ -54,7 +54,7 @@ pub(super) fn run_until(
     if let Err(error) = receive(inputs, consumer, stopped, &mut portion, &mut errors) {
         errors.add(error);
     }
-    // Other threads need not wait until this consumer has handed over what it has.
+    // Other threads need not wait until this consumer has finished.
     drop(portion);
     if let Err(error) = consumer.finish() {
         errors.add(error);
@@ -62,7 +62,7 @@ pub(super) fn run_until(
     errors.first.map_or(Ok(()), Err)
 }
 
-/// The first of some errors, and how many there were.
+/// The first of several errors, and their number.
 #[derive(Default)]
 struct Errors {
     first: Option<Error>,
@@ -76,7 +76,7 @@ impl Errors {
     }
 }
 
-/// The loop itself. An error of an end goes to `errors`, one that ends the loop is returned.
+/// The loop itself. Adds errors of ends to `errors`; returns an error that ends the loop.
 fn receive(
     inputs: &mut [Rx],
     consumer: &mut impl Consumer,
@@ -116,16 +116,16 @@ fn receive(
         let time = consumer.longest_sleep().unwrap_or(LONGEST_SLEEP);
         match wait(inputs, stopped.as_slice(), Some(time), false) {
             Ok(wake) if wake.ended => return Ok(()),
-            // It stays readable: what is left is received without looking at it.
+            // The event stays readable, so the loop ignores it and receives the rest.
             Ok(wake) => stopped = stopped.filter(|_| !wake.is_ready(0)),
-            // Every end fails once at most; more errors than ends are of the waiting itself.
+            // Every end fails at most once; further errors are errors of the wait itself.
             Err(error) if errors.count >= inputs.len() => return Err(error),
             Err(error) => errors.add(error),
         }
     }
 }
 
-/// Receives a batch and counts its packets, those that became part of others included.
+/// Receives a batch and counts its packets, including packets merged into others.
 #[inline]
 fn receive_within(rx: &mut Rx, batch: &mut Batch, portion: &mut Portion) -> usize {
     if !portion.is_limited() {
@@ -184,7 +184,7 @@ mod tests {
         assert_eq!(received, expected.count());
     }
 
-    /// Takes some frames, then fails; says that it was told of the end.
+    /// Takes some frames, then fails; counts the calls of `finish`.
     struct Fussy {
         left: usize,
         finished: u32,

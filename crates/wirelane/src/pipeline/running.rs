@@ -1,4 +1,4 @@
-//! Receiving on a thread for every queue.
+//! Receives on a thread for every queue.
 
 use std::collections::BTreeMap;
 use std::os::fd::BorrowedFd;
@@ -20,9 +20,9 @@ use crate::port::{Control, FrameCounts, Port, PortInfo, Rx};
 use crate::stats::{QueueStats, RxCounters};
 use crate::threads::Crew;
 
-/// Starts `port` with a thread for every queue. `make` makes the consumer of each thread from the
-/// receiving ends that the thread serves: the RX and the TX side of a queue. The first thread also
-/// serves packets tied to no queue.
+/// Starts `port` with a thread for every queue. `make` creates the consumer of each thread from the
+/// receiving ends of the thread: the RX and the TX side of a queue. The first thread also serves
+/// packets without a queue.
 ///
 /// ```
 /// use wirelane::port::{self, OpenOptions};
@@ -39,7 +39,7 @@ use crate::threads::Crew;
 /// ```
 ///
 /// # Errors
-/// As [`Threads::start`].
+/// The errors of [`Threads::start`].
 pub fn spawn<C: Consumer + Send + 'static>(
     port: Port,
     make: impl FnMut(&[Rx]) -> C,
@@ -47,7 +47,7 @@ pub fn spawn<C: Consumer + Send + 'static>(
     Threads::default().spawn(port, make)
 }
 
-/// How threads are started: on which CPUs, for how many packets, and what ends them.
+/// How to start threads: their CPUs, their limit of packets, and the halt that ends them.
 #[derive(Clone, Debug, Default)]
 pub struct Threads {
     placement: Option<Placement>,
@@ -57,30 +57,29 @@ pub struct Threads {
 }
 
 impl Threads {
-    /// Pins each thread to a CPU. Without it the scheduler moves them as it likes.
+    /// Pins each thread to a CPU. Without it the scheduler places the threads.
     #[must_use]
     pub fn placed(mut self, placement: Placement) -> Self {
         self.placement = Some(placement);
         self
     }
 
-    /// Once `halt` is requested, [`Running::wait`] and [`Running::join`] stop the ports.
+    /// After a request to `halt`, [`Running::wait`] and [`Running::join`] stop the ports.
     #[must_use]
     pub fn until(mut self, halt: &Halt) -> Self {
         self.halt = halt.clone();
         self
     }
 
-    /// A port that fails stops alone. Without it, all stop.
+    /// A failed port stops alone. Without it, all ports stop.
     #[must_use]
     pub fn each_alone(self) -> Self {
         Self { each_alone: true, ..self }
     }
 
-    /// Ends after the first `packets` that any of the threads receives: exactly so many, unless it
-    /// is `None`. A packet that became part of another counts. To receive the first in order of
-    /// time from several ends takes a merge, such as that of a
-    /// [capture](crate::session::capture).
+    /// Ends after exactly `packets` packets, received by any of the threads; `None` for no limit.
+    /// Packets merged into others count. To receive the earliest packets from several ends, use a
+    /// merge, such as a [capture](crate::session::capture).
     #[must_use]
     pub fn packets(self, packets: Option<u64>) -> Self {
         Self { packets, ..self }
@@ -89,7 +88,7 @@ impl Threads {
     /// As [`spawn`].
     ///
     /// # Errors
-    /// As [`Threads::start`].
+    /// The errors of [`Threads::start`].
     pub fn spawn<C: Consumer + Send + 'static>(
         self,
         mut port: Port,
@@ -100,11 +99,11 @@ impl Threads {
         self.start(vec![port], work)
     }
 
-    /// Starts a thread for each of `work`, whose ends belong to `ports`, then starts the ports when
-    /// all threads are ready.
+    /// Starts a thread for each of `work`, whose ends belong to `ports`. Starts the ports when all
+    /// threads are ready.
     ///
     /// # Errors
-    /// There is nothing to receive from, a thread cannot be started or pinned, or a port refuses to
+    /// There is no end to receive from, a thread cannot be started or pinned, or a port refuses to
     /// start.
     pub fn start<C: Consumer + Send + 'static>(
         self,
@@ -118,8 +117,8 @@ impl Threads {
         self.launch(ports, work.into_iter().map(job))
     }
 
-    /// As [`Threads::start`]; each thread makes its consumer itself, so that its memory is the
-    /// thread's.
+    /// As [`Threads::start`], but each thread creates its consumer, so that the consumer's memory
+    /// is local to the thread.
     pub(crate) fn launch<C, M>(
         self,
         mut ports: Vec<Port>,
@@ -171,17 +170,17 @@ impl Threads {
     }
 }
 
-/// What one thread has to do.
+/// The work of one thread.
 pub struct Work<C> {
-    /// The position of the receiving ends' port.
+    /// The index of the receiving ends' port.
     pub port: usize,
     /// The receiving ends.
     pub rx: Vec<Rx>,
-    /// Handles their packets.
+    /// Handles the packets.
     pub consumer: C,
 }
 
-/// As [`Work`], with the name of the thread, and a consumer that is not made yet.
+/// As [`Work`], with the name of the thread, and a function that creates the consumer.
 pub(crate) struct Job<M> {
     pub(crate) name: String,
     pub(crate) port: usize,
@@ -193,7 +192,7 @@ pub(crate) struct Job<M> {
 pub struct Running<C: Send + 'static> {
     crew: Crew<Ended<C>>,
     ports: Vec<Port>,
-    /// With the position of their port.
+    /// With the index of their port.
     counters: Vec<(usize, Arc<RxCounters>)>,
     stop: Arc<Stop>,
     halt: Halt,
@@ -209,9 +208,9 @@ pub struct Outcome<C> {
     pub queues: Vec<QueueStats>,
     /// The ports, with notes added while they ran.
     pub ports: Vec<PortInfo>,
-    /// Where the frames of each port were when all threads had ended.
+    /// The frames of each port by place, after all threads had ended.
     pub frames: Vec<FrameCounts>,
-    /// Errors, the first one first. The counters above are valid nevertheless.
+    /// Errors, in order. The counters above are valid nevertheless.
     pub errors: Vec<Error>,
 }
 
@@ -219,7 +218,7 @@ impl<C> Outcome<C> {
     /// The consumers, or the first error.
     ///
     /// # Errors
-    /// What went wrong first.
+    /// The first error of the run.
     pub fn result(self) -> Result<Vec<C>> {
         self.errors.into_iter().next().map_or(Ok(self.consumers), Err)
     }
@@ -229,8 +228,8 @@ impl<C: Send + 'static> Running<C> {
     /// Waits until all threads have ended, `timeout` has passed, or the end was requested
     /// ([`Threads::until`]); true if they have ended. Threads end when all receiving ends have
     /// ended, when enough packets were received ([`Threads::packets`]), when no consumer has
-    /// capacity left, and after an error. With a time it also returns after a signal, which may be
-    /// what the caller waits for.
+    /// capacity left, and after an error. With a timeout it also returns after a signal, for which
+    /// the caller may be waiting.
     pub fn wait(&self, timeout: Option<Duration>) -> bool {
         self.wait_or(timeout, &[])
     }
@@ -240,7 +239,7 @@ impl<C: Send + 'static> Running<C> {
         let Some(ended) = self.crew.ended() else { return true };
         let mut descriptors = vec![ended];
         descriptors.extend(others);
-        // They were made when the threads were started.
+        // They were created when the threads started.
         descriptors.extend(self.halt.descriptors().unwrap_or_default());
         let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         loop {
@@ -253,24 +252,24 @@ impl<C: Send + 'static> Running<C> {
         }
     }
 
-    /// Lets no more packets in; callable from any thread. Packets in the rings are still received.
+    /// Stops accepting packets; callable from any thread. Packets in the rings are still received.
     pub fn stop(&self) {
         self.stop.ask();
     }
 
-    /// Controls the ports and stops them, for any thread.
+    /// Controls the ports and stops them, from any thread.
     pub fn handle(&self) -> Handle {
         let stop = Arc::clone(&self.stop);
         Handle::new(self.stop.controls.clone(), move || stop.ask())
     }
 
-    /// Whether the end was requested, by [`Running::stop`] or by a failed thread; for any thread.
+    /// Whether the end was requested by [`Running::stop`] or by a failed thread, for any thread.
     pub(crate) fn stopped(&self) -> impl Fn() -> bool + Send + Sync + use<C> {
         let stop = Arc::clone(&self.stop);
         move || stop.asked.wait(Duration::ZERO)
     }
 
-    /// What the ports turned out to be.
+    /// Negotiated mode, queues and notes of the ports.
     pub fn ports(&self) -> impl Iterator<Item = &PortInfo> {
         self.ports.iter().map(|port| port.info())
     }
@@ -285,19 +284,19 @@ impl<C: Send + 'static> Running<C> {
         &self.stop.controls
     }
 
-    /// The counters of every receiving end now.
+    /// The current counters of every receiving end.
     pub fn queues(&self) -> Vec<QueueStats> {
         self.counters.iter().map(|(port, counters)| counters.snapshot(*port)).collect()
     }
 
-    /// Waits for the end, as [`Running::wait`] without a timeout; stops the ports if that was
+    /// Waits for the end, as [`Running::wait`] without a timeout; stops the ports if the end was
     /// requested. Returns the result of the threads.
     pub fn join(mut self) -> Outcome<C> {
         if !self.wait(None) {
             self.stop();
         }
         let (consumers, mut errors) = self.end();
-        // An interface that goes away fails at each of its queues.
+        // A removed interface fails at each of its queues.
         Error::each_once(&mut errors);
         let mut ports = Vec::new();
         for port in &self.ports {
@@ -309,7 +308,7 @@ impl<C: Send + 'static> Running<C> {
         Outcome { consumers, queues: self.queues(), ports, frames, errors }
     }
 
-    /// Waits until all threads have ended; the consumers, and all that went wrong. The ports stay.
+    /// Waits until all threads have ended. Returns the consumers and all errors. Keeps the ports.
     pub(crate) fn end(&mut self) -> (Vec<C>, Vec<Error>) {
         let (mut ended, mut errors) = (Vec::new(), Vec::new());
         self.crew.join(&mut ended, &mut errors);
@@ -330,7 +329,7 @@ impl<C: Send + 'static> Drop for Running<C> {
     }
 }
 
-/// What a thread leaves.
+/// The result of one thread.
 struct Ended<C> {
     _inputs: Vec<Rx>,
     consumer: C,
@@ -340,7 +339,7 @@ struct Ended<C> {
 /// Ends the threads, from inside or outside.
 struct Stop {
     controls: Vec<Arc<dyn Control>>,
-    /// Wakes those that sleep.
+    /// Wakes sleeping threads.
     asked: Event,
 }
 
@@ -366,8 +365,8 @@ pub(crate) fn thread_name(rx: &Rx) -> String {
     rx.queue().map_or("wl-rx".into(), |queue| format!("wl-rx{queue}"))
 }
 
-/// The ends of each thread: the RX and the TX side of a queue; the first one also has the ends tied
-/// to no queue. `rx` says which receiving end is in what is passed.
+/// The ends of each thread: the RX and the TX side of a queue. The first thread also has the ends
+/// without a queue. `rx` returns the receiving end of an element.
 pub fn by_queue<T>(ends: Vec<T>, rx: impl Fn(&T) -> &Rx) -> Vec<Vec<T>> {
     let first = ends.iter().filter_map(|end| rx(end).queue()).min().unwrap_or(0);
     let mut groups: BTreeMap<u16, Vec<T>> = BTreeMap::new();
@@ -377,18 +376,19 @@ pub fn by_queue<T>(ends: Vec<T>, rx: impl Fn(&T) -> &Rx) -> Vec<Vec<T>> {
     groups.into_values().collect()
 }
 
-/// How receiving ends are spread over threads.
+/// How receiving ends are distributed over threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Spread {
-    /// All of all ports are on one.
+    /// All ends of all ports are on one thread.
     One,
-    /// Those of a port are on one.
+    /// All ends of a port are on one thread.
     Port,
-    /// Those of a queue are on one, as `test_mqbpf` of "Multiqueue support for bpf" (2011) does.
+    /// The ends of a queue are on one thread, as in `test_mqbpf` of "Multiqueue support for bpf"
+    /// (2011).
     Queue,
 }
 
-/// The ends of each thread, and the position of their port; `ends` has those of each port.
+/// The ends of each thread, and the index of their port. `ends` has one list per port.
 pub fn by_thread<T>(
     ends: Vec<Vec<T>>,
     spread: Spread,
@@ -402,8 +402,8 @@ pub fn by_thread<T>(
         let is_growing = ends.iter().any(|end| rx(end).discovered().is_some());
         let most = match spread {
             Spread::Queue if !is_growing => usize::MAX,
-            // The rings of all interfaces are not of one queue each: as many threads as there are
-            // processors.
+            // The rings of `any` do not belong to single queues, so there is one thread per
+            // processor.
             Spread::Queue => thread::available_parallelism().map_or(1, usize::from),
             Spread::One | Spread::Port => 1,
         };

@@ -11,26 +11,27 @@ use rustix::time::Timespec;
 use crate::error::{Error, Result};
 use crate::port::{Readiness, Rx};
 
-/// How many descriptors are polled without allocating.
+/// The number of descriptors that are polled without allocating.
 const FEW: usize = 32;
-/// How many descriptors of a program fit into a [`Wake`].
+/// The maximum number of the program's descriptors in a [`Wake`].
 const MOST: usize = 64;
 
-/// Why a wait is over; several reasons at once are possible.
+/// Why a wait ended; several reasons at once are possible.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Wake {
-    /// A receiving end may have packets: ask all of them.
+    /// A receiving end may have packets: check all of them.
     pub packets: bool,
     /// The deadline has passed.
     pub deadline: bool,
-    /// All receiving ends have ended; true as well if there are none.
+    /// All receiving ends have ended, or there are none.
     pub ended: bool,
     ready: u64,
 }
 
 impl Wake {
-    /// Whether the program's descriptor at `position` is readable, has an error or was hung up.
+    /// Whether the program's descriptor at index `position` is readable, has an error or was hung
+    /// up.
     #[must_use]
     pub fn is_ready(&self, position: usize) -> bool {
         position < MOST && self.ready >> position & 1 == 1
@@ -40,8 +41,8 @@ impl Wake {
 /// Waits until one of `inputs` may have packets, one of `descriptors` is readable, or `deadline`
 /// has passed. Call it after a round without packets.
 ///
-/// An end that busy-polls does not sleep; `descriptors` and `deadline` are still checked. Once all
-/// ends have ended it returns at once. Without ends it waits for descriptors and deadline.
+/// If an end busy-polls, it does not sleep, but checks `descriptors` and `deadline`. If all ends
+/// have ended, it returns at once. Without ends it waits for descriptors and deadline.
 ///
 /// ```
 /// use std::os::fd::AsFd;
@@ -103,11 +104,11 @@ pub(super) fn wait<R: BorrowMut<Rx>>(
     let (count, mut ended) = (inputs.len(), 0);
     let mut set = Set::default();
     descriptors.iter().for_each(|fd| set.add(*fd));
-    // The time after which the ends want to be asked again.
+    // The time after which the ends must be checked again.
     let mut patience = Duration::MAX;
     for rx in inputs.iter_mut() {
         match rx.borrow_mut().readiness()? {
-            // This thread has nothing else to do.
+            // This thread has no descriptors to check.
             Readiness::Now | Readiness::Soon(..) if !looks || descriptors.is_empty() => {
                 return Ok(Wake { packets: true, ..Wake::default() });
             }
@@ -127,12 +128,12 @@ pub(super) fn wait<R: BorrowMut<Rx>>(
     }
     let time = timeout.map_or(patience, |timeout| timeout.min(patience));
     let polled = set.poll(time, descriptors.len());
-    // One call for all of them, counted once.
+    // One system call for all ends, counted once.
     if let Some(rx) = inputs.first() {
         rx.borrow().counters().system_calls.add(1);
     }
     let (ready, others) = polled?;
-    // What poll found there, readiness() will find again and explain better.
+    // `readiness` finds conditions of these descriptors again, with a better error.
     let packets = count > 0 && (others || ready == 0 && time == patience);
     Ok(Wake { packets: packets || patience.is_zero(), deadline: false, ended, ready })
 }
@@ -158,8 +159,8 @@ impl<'a> Set<'a> {
         self.count == 0
     }
 
-    /// Waits until one is readable or `timeout` has passed. A bit for each of the first `own` that
-    /// is ready, and whether another one is.
+    /// Waits until one is readable or `timeout` has passed. Returns a bit for each of the first
+    /// `own` descriptors that is ready, and whether another one is.
     fn poll(&self, timeout: Duration, own: usize) -> Result<(u64, bool)> {
         let mut all = self
             .few
@@ -181,11 +182,11 @@ impl<'a> Set<'a> {
 }
 
 fn poll_for(set: &mut [PollFd<'_>], timeout: Duration, own: usize) -> Result<(u64, bool)> {
-    // What does not fit is as good as for ever.
+    // A longer time is as good as no limit.
     let time = Timespec::try_from(timeout).ok();
     match poll(set, time.as_ref()) {
         Ok(_) => {}
-        // Nobody knows: ask the ends.
+        // Unknown: check the ends.
         Err(Errno::INTR) => return Ok((0, true)),
         Err(errno) => return Err(Error::io("receiving ends", "poll", errno.into())),
     }
