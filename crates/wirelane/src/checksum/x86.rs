@@ -98,7 +98,7 @@ fn vnni_part<const COPY: bool>(target: &mut [u8], source: &[u8]) -> Sum {
     let in_first = u64::MAX << before;
     let in_last = u64::MAX >> (last * VECTOR + VECTOR - end);
 
-    // Where the first vector is: bytes before source and target are masked.
+    // The start of the first vector: bytes before source and target are masked.
     let mut from = source.as_ptr().wrapping_sub(before);
     let mut to = target.as_mut_ptr().wrapping_sub(if COPY { before } else { 0 });
     let mut lanes = lanes_for(last + 1);

@@ -1,23 +1,23 @@
-//! What an interface said of a packet, as a comment of the packet's block in a file.
+//! The driver's metadata of a packet, as a comment of the packet's block in a file.
 //!
-//! No other option of a block fits: `epb_hash` names an algorithm, and which one the interface has,
-//! it does not say; and there is none for a second clock.
+//! No other option of a block fits: `epb_hash` names an algorithm, which the driver does not
+//! report, and there is no option for a second clock.
 
 use std::io::Write;
 
 use crate::frame::Frame;
 
-/// What an interface said of a packet: its hash, and the time of the hardware's clock.
+/// The driver's metadata of a packet: its hash, and the time of the hardware's clock.
 pub struct Comment {
     text: [u8; Self::LONGEST],
     len: usize,
 }
 
 impl Comment {
-    /// Bytes of the longest one.
+    /// Bytes of the longest comment.
     pub const LONGEST: usize = 152;
 
-    /// Of this frame; `None` if the interface said nothing.
+    /// The comment for this frame; `None` if the driver reported no metadata.
     #[inline]
     pub fn of(frame: &Frame) -> Option<Self> {
         frame.has_hints().then(|| Self::new(frame))

@@ -1,5 +1,5 @@
-//! The interfaces of a capture file: one for each queue and class, or for each entry of a port
-//! that is itself a capture file.
+//! The interfaces of a capture file: one for each queue and class, or for each entry of a port that
+//! itself reads a capture file.
 
 use std::sync::Arc;
 
@@ -15,14 +15,15 @@ use crate::stats::RxCounters;
 pub struct Interface {
     /// Its description.
     pub source: Source,
-    /// What became of its packets.
+    /// The counters of its packets.
     pub counters: Arc<RxCounters>,
 }
 
 /// The interfaces of one receiving end, in their order in the file.
 pub fn interfaces(info: &PortInfo, rx: &Rx) -> Vec<Interface> {
     if let Some(discovered) = rx.discovered() {
-        // Those that it finds come later. One stands for all of them, at the first end.
+        // Its interfaces are added when they are discovered. One entry for all of them is at the
+        // first end.
         let counters = Arc::clone(discovered.losses());
         let name = info.interface.as_deref().unwrap_or_default();
         let source = Source {
@@ -46,7 +47,8 @@ pub fn interfaces(info: &PortInfo, rx: &Rx) -> Vec<Interface> {
     table.entries().iter().map(interface).collect()
 }
 
-/// The counters of a receiving end, or of its entries; none if those come while it runs.
+/// The counters of a receiving end, or of its entries; none if interfaces are discovered at run
+/// time.
 pub fn counters(rx: &Rx) -> Vec<Arc<RxCounters>> {
     if rx.discovered().is_some() {
         return Vec::new();
@@ -57,12 +59,12 @@ pub fn counters(rx: &Rx) -> Vec<Arc<RxCounters>> {
     }
 }
 
-/// Which of its interfaces the packets of a receiving end belong to.
+/// Assigns the packets of a receiving end to its interfaces.
 #[derive(Clone, Default)]
 pub struct Placing {
     /// `None`: there is only one.
     table: Option<Arc<InterfaceTable>>,
-    /// They come while it runs; a frame has the number of its own.
+    /// Interfaces discovered at run time; a frame has the number of its interface.
     discovered: Option<Arc<DiscoveredInterfaces>>,
 }
 
@@ -72,26 +74,26 @@ impl Placing {
         Self { table: rx.interface_table().cloned(), discovered: rx.discovered().cloned() }
     }
 
-    /// Whether a frame may be of an interface that [`interfaces`] does not have.
+    /// Whether a frame may belong to an interface that [`interfaces`] does not have.
     #[inline]
     pub fn has_late(&self) -> bool {
         self.discovered.is_some() || self.table.as_ref().is_some_and(|table| table.has_late())
     }
 
-    /// How many interfaces there are so far, as files number them; 0 for the only one of a port.
+    /// The number of interfaces so far, as files number them; 0 for the only one of a port.
     #[inline]
     pub(crate) fn count(&self) -> usize {
         self.table.as_ref().map_or(0, |table| table.len())
     }
 
-    /// The interface at this position, as in [`Placing::place_late`]. `None` for the only one of a
+    /// The interface at this index, as in [`Placing::place_late`]. `None` for the only one of a
     /// port.
     pub fn interface(&self, position: u32) -> Option<Interface> {
         let (source, counters) = self.entry(position as usize)?;
         Some(Interface { source, counters })
     }
 
-    /// The interfaces found so far while the port runs, or described by a file behind its first
+    /// The interfaces discovered so far at run time, or described by a file after its first
     /// packets.
     pub fn later(&self) -> Vec<Interface> {
         let first = self.table.as_ref().map_or(0, |table| table.entries().len());
@@ -105,7 +107,7 @@ impl Placing {
         self.table.is_none() && self.discovered.is_none()
     }
 
-    /// The position of a frame's interface, as in [`Placing::place_late`].
+    /// The index of a frame's interface, as in [`Placing::place_late`].
     #[inline]
     pub fn position(&self, frame: &Frame) -> u32 {
         match &self.table {
@@ -114,18 +116,18 @@ impl Placing {
         }
     }
 
-    /// Whether the interfaces are found while the port runs.
+    /// Whether interfaces are discovered at run time.
     pub fn is_growing(&self) -> bool {
         self.discovered.is_some()
     }
 
-    /// The description of the interface at this position, also if it was found while the port runs
-    /// or is described late in a file. `None` for the only one of a port.
+    /// The description of the interface at this index, including interfaces discovered at run time
+    /// or described late in a file. `None` for the only one of a port.
     pub fn found(&self, position: u32) -> Option<Source> {
         self.entry(position as usize).map(|(source, _)| source)
     }
 
-    /// Description and counters of the interface at this position.
+    /// Description and counters of the interface at this index.
     fn entry(&self, position: usize) -> Option<(Source, Arc<RxCounters>)> {
         match (&self.table, &self.discovered) {
             (Some(table), _) => table.entry(position),
@@ -134,8 +136,8 @@ impl Placing {
         }
     }
 
-    /// The position of a frame's interface among those of its receiving end, and where it went if
-    /// that differs from what the interface says of all.
+    /// The index of a frame's interface among the interfaces of its receiving end, and the frame's
+    /// direction, if the interface does not determine it.
     #[inline]
     pub fn place(&self, frame: &Frame) -> (u32, Direction) {
         match &self.table {
@@ -151,8 +153,8 @@ impl Placing {
         }
     }
 
-    /// As [`Placing::place`]; an interface that a file describes behind the first packet has a
-    /// position of its own behind those of [`interfaces`].
+    /// As [`Placing::place`], but an interface that a file describes after the first packet has a
+    /// separate index after the interfaces of [`interfaces`].
     #[inline]
     pub fn place_late(&self, frame: &Frame) -> (u32, Direction) {
         match &self.table {
@@ -162,8 +164,8 @@ impl Placing {
     }
 }
 
-/// What statistics blocks say of these counters, by position of the interface. The times are those
-/// of the whole capture, in nanoseconds since the epoch.
+/// The contents of statistics blocks with these counters, by index of the interface. Start and end
+/// of the whole capture are in nanoseconds since the epoch.
 pub fn statistics<'a>(
     counters: impl IntoIterator<Item = &'a Arc<RxCounters>>,
     start: u64,
@@ -178,7 +180,7 @@ pub fn statistics<'a>(
             start: Some(start),
             end,
             received: stats.received,
-            // What the device itself lost is not known per queue.
+            // Losses in the device are not known per queue.
             dropped: None,
             filter_accepted: stats.dropped.total().map(|lost| stats.packets + lost),
             os_dropped: stats.dropped.kernel,

@@ -1,8 +1,8 @@
-//! Reading a running session from any thread.
+//! Reads the counters of a running session from any thread.
 //!
-//! Counters are plain stores of the threads that own them; a reader takes no lock of theirs and
-//! delays nobody. So a reading is not one instant: each counter is at most a batch old, and a
-//! packet may be in one and not yet in the next. When the session has ended, all agree.
+//! Counters are plain stores of the threads that own them; a reader takes none of their locks and
+//! delays no thread. So a reading is not one instant: each counter is at most a batch old, and a
+//! packet may be in one counter and not yet in the next. When the session has ended, all agree.
 //!
 //! ```
 //! use std::time::Duration;
@@ -36,50 +36,50 @@ use crate::stats::{QueueStats, RxCounters, TxCounters, TxStats};
 #[derive(Clone, Default)]
 pub struct Monitor {
     pub(crate) ports: Vec<PortInfo>,
-    /// By port.
+    /// One per port.
     pub(crate) accounting: Vec<Accounting>,
-    /// With the position of their port.
+    /// With the index of their port.
     pub(crate) rx: Vec<(usize, Arc<RxCounters>)>,
-    /// Interfaces that are found while it runs, with the position of their port.
+    /// Interfaces discovered at run time, with the index of their port.
     pub(crate) discovered: Vec<(usize, Arc<DiscoveredInterfaces>)>,
-    /// Files that may describe interfaces behind packets, with the position of their port.
+    /// Files that may describe interfaces after packets, with the index of their port.
     pub(crate) tables: Vec<(usize, Arc<InterfaceTable>)>,
     pub(crate) tx: Vec<(usize, Arc<TxCounters>)>,
     pub(crate) qdiscs: Vec<(usize, EgressGauge)>,
-    /// With the position of their port and the number of their queue.
+    /// With the index of their port and the number of their queue.
     pub(crate) segmenters: Vec<(usize, u16, Arc<SegmentCounters>)>,
-    /// As above; without a number for packets that are tied to no queue.
+    /// As above; without a queue number for packets without a queue.
     pub(crate) coalescers: Vec<(usize, Option<u16>, Arc<CoalesceCounters>)>,
     /// Packets in files, if there are any.
     pub(crate) written: Option<Arc<dyn Fn() -> Written + Send + Sync>>,
-    /// Packets that somebody looks at, if anybody does.
+    /// Packets passed to a view, if there is one.
     pub(crate) viewed: Option<Arc<dyn Fn() -> Viewed + Send + Sync>>,
 }
 
-/// What all counters of a session say.
+/// All counters of a session.
 #[derive(Clone, Debug, Default)]
 pub struct Reading {
-    /// The counters of every receiving end. Delivered packets are those taken by the consumer or a
-    /// transmitting end.
+    /// The counters of every receiving end. Delivered packets are packets taken by the consumer or
+    /// a transmitting end.
     pub queues: Vec<QueueStats>,
     /// The counters of every transmitting end.
     pub tx: Vec<TxStats>,
-    /// The statistics of the disciplines, if any, with the position of the port and the number of
-    /// the TX queue.
+    /// The statistics of the disciplines, if any, with the index of the port and the number of the
+    /// TX queue.
     pub qdiscs: Vec<(usize, u16, QdiscStats)>,
-    /// What was cut, with the position of the port and the number of the TX queue.
+    /// Segmentation statistics, with the index of the port and the number of the TX queue.
     pub gso: Vec<(usize, u16, SegmentStats)>,
-    /// What was merged, with the position of the port and the number of the RX queue, or `None` for
-    /// packets that are tied to no queue.
+    /// Merging statistics, with the index of the port and the number of the RX queue, or `None` for
+    /// packets without a queue.
     pub gro: Vec<(usize, Option<u16>, CoalesceStats)>,
-    /// What is safely in files; `None` without files.
+    /// Packets that are safely in files; `None` without files.
     pub written: Option<Written>,
-    /// What a view has seen; `None` without one.
+    /// Packets that a view has received; `None` without a view.
     pub viewed: Option<Viewed>,
 }
 
 impl Monitor {
-    /// Reads a session that only receives, from these ports by these ends.
+    /// Reads a session that only receives, from these ports through these ends.
     pub fn of_receivers<'a, I: IntoIterator<Item = &'a Rx>>(
         ports: impl IntoIterator<Item = (&'a Port, I)>,
     ) -> Self {
@@ -98,13 +98,13 @@ impl Monitor {
         all
     }
 
-    /// As this one; `written` says what is safely in files.
+    /// The same monitor with `written` for packets that are safely in files.
     #[must_use]
     pub fn writing(self, written: impl Fn() -> Written + Send + Sync + 'static) -> Self {
         Self { written: Some(Arc::new(written)), ..self }
     }
 
-    /// As this one; `counts` says what a view has seen.
+    /// The same monitor with `counts` for packets that a view has received.
     #[must_use]
     pub(crate) fn showing(self, counts: impl Fn() -> Viewed + Send + Sync + 'static) -> Self {
         Self { viewed: Some(Arc::new(counts)), ..self }
@@ -166,12 +166,12 @@ impl Monitor {
         fixed.chain(found).chain(late).collect()
     }
 
-    /// Where the frames of each port are now.
+    /// The frames of each port by place, now.
     pub fn frames(&self) -> Vec<FrameCounts> {
         self.accounting.iter().map(Accounting::frames).collect()
     }
 
-    /// What is safely in files now; `None` without files.
+    /// Packets that are safely in files now; `None` without files.
     pub(crate) fn written(&self) -> Option<Written> {
         self.written.as_ref().map(|written| written())
     }

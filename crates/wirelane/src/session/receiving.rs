@@ -13,13 +13,13 @@ use crate::session::capture::{Capture, CaptureConfig, CaptureOutcome, View};
 pub enum Receiving<C: Send + 'static> {
     /// The threads of the queues.
     Queues(Running<C>),
-    /// One thread behind a merge by time: it alone knows which packets are the first.
+    /// One thread behind a merge by time: only the merge can determine the first packets.
     InOrder(Box<Session<Capture>>),
 }
 
 impl<C: Send + 'static> Receiving<C> {
-    /// Starts a merge of the receiving ends of each port; `view` gets all of its packets, and only
-    /// the first `packets` of them. See [`needs_merge`](crate::session::capture::needs_merge).
+    /// Starts a merge of the receiving ends of each port; `view` receives all of its packets, or
+    /// only the first `packets` of them. See [`needs_merge`](crate::session::capture::needs_merge).
     ///
     /// # Errors
     /// A CPU cannot be used, a thread cannot be started, or a port refuses to start.
@@ -36,7 +36,7 @@ impl<C: Send + 'static> Receiving<C> {
         Capture::start_with_ends(ports, ends, &config, view).map(Box::new).map(Self::InOrder)
     }
 
-    /// Controls the ports and stops the threads, for any thread.
+    /// Controls the ports and stops the threads, from any thread.
     pub fn handle(&self) -> Handle {
         match self {
             Self::Queues(running) => running.handle(),
@@ -53,7 +53,7 @@ impl<C: Send + 'static> Receiving<C> {
         }
     }
 
-    /// Lets no more packets in, and returns the result once all threads have ended. A merge has no
+    /// Stops accepting packets, and returns the result after all threads have ended. A merge has no
     /// consumers, and one count of the frames of all ports.
     pub fn join(self) -> Outcome<C> {
         match self {

@@ -89,13 +89,13 @@ impl<W: Worker> Session<W> {
         self.worker.wait(timeout)
     }
 
-    /// Lets no more packets in, or makes no more; callable from any thread. Those on their way are
+    /// Stops accepting or creating packets; callable from any thread. Packets already accepted are
     /// still handled.
     pub fn stop(&self) {
         self.handle.0.stop();
     }
 
-    /// Stops, handles the packets on their way, and reports.
+    /// Stops, handles the packets already accepted, and reports.
     pub fn join(self) -> W::Outcome {
         let Self { handle, worker, monitor } = self;
         drop(handle);

@@ -1,10 +1,10 @@
-//! What became of packets that somebody looks at while they are captured.
+//! Counts of packets that a view shows during a capture.
 
-/// Packets that were to be shown.
+/// Packets passed to a view.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Viewed {
-    /// The view has had them.
+    /// Packets that the view has received.
     pub shown: u64,
-    /// It has not: it was slower than they came, or had failed.
+    /// Packets that the view has missed: it was too slow, or had failed.
     pub missed: u64,
 }

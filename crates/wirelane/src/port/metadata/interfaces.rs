@@ -16,7 +16,7 @@ use crate::sync::lock;
 /// One source of the packets of a receiving end.
 #[derive(Debug)]
 pub(crate) struct InterfaceEntry {
-    /// How a capture file describes it.
+    /// Its description in a capture file.
     pub source: Source,
     /// The counters of its packets.
     pub counters: Arc<RxCounters>,

@@ -170,7 +170,7 @@ pub(super) fn flow_key(config: &Config, flow: u32) -> FlowKey {
             destination: Ipv4Addr::new(198, 19, a, b),
         }
     };
-    // Dynamic ports (RFC 6335 section 6): no tool takes the payload for a protocol's.
+    // Dynamic ports (RFC 6335 section 6): no tool decodes the payload as a protocol.
     let port = |bits: u64| 0xc000 | bits as u16;
     let ports = Ports { source: port(drawn >> 32), destination: port(mix(drawn)) };
     let is_tcp = is_second(config.transport, if config.network == Kind::Mix { 1 } else { 0 });

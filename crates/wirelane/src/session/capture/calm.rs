@@ -1,10 +1,10 @@
-//! How long a thread sleeps that looks for work now and then: longer while there is none for long.
+//! How long a thread sleeps that checks for work periodically: longer after a time without work.
 
 use std::time::{Duration, Instant};
 
-/// While there is work: single chunks, flushing and rotation by time wait for the end of a sleep.
+/// While there is work: single chunks, flushes and rotation by time wait for the end of a sleep.
 const SHORT: Duration = Duration::from_millis(100);
-/// While there is none.
+/// While there is no work.
 const LONG: Duration = Duration::from_millis(500);
 /// The time without work after which a thread sleeps longer.
 const AFTER: Duration = Duration::from_secs(2);

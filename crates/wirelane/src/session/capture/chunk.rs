@@ -1,22 +1,22 @@
-//! A run of encoded packets on its way from the thread that receives to the thread that writes.
+//! A run of encoded packets on its way from the receiving thread to the writing thread.
 //!
-//! The receiving thread copies each packet once, into enhanced packet blocks, and so gives the
-//! frame back at once: a slow disk never holds ring memory, and what it costs is counted where it
-//! happens, as `writer` drops.
+//! The receiving thread copies each packet once, into enhanced packet blocks, and returns the frame
+//! at once. So a slow disk never holds ring memory, and its losses are counted separately, as
+//! `writer` drops.
 
 use crate::frame::Frame;
 use crate::pcap::{Direction, Record, pcapng};
 use crate::session::comment::Comment;
 
-/// A partly filled chunk goes to the writer when its first packet is this old, in nanoseconds.
+/// A partly filled chunk is passed to the writer when its first packet is this old, in nanoseconds.
 pub(super) const PATIENCE: u64 = 50_000_000;
 
 /// Enhanced packet blocks of one source, in the order received.
 pub(super) struct Chunk {
     bytes: Vec<u8>,
-    /// Timestamps of the oldest and newest packet, and whether the packets lie in order. A queue
-    /// that several CPUs feed is not quite in order: the kernel takes the time before it takes the
-    /// queue's lock.
+    /// Timestamps of the oldest and newest packet, and whether the packets are in order. A queue
+    /// that several CPUs feed is not quite in order: the kernel timestamps a packet before it takes
+    /// the queue's lock.
     oldest: u64,
     newest: u64,
     in_order: bool,
@@ -33,7 +33,7 @@ pub(super) struct Block {
 /// Length of the fixed part of an enhanced packet block, and of its trailer.
 const HEADER: usize = 28;
 const TRAILER: usize = 4;
-/// The direction of a packet with the end of options.
+/// Bytes of the direction option of a packet with the end of options.
 const FLAGS: usize = 12;
 /// The longest comment with its option header and the end of options.
 const COMMENT: usize = Comment::LONGEST + 8;
@@ -53,7 +53,7 @@ impl Chunk {
         chunk
     }
 
-    /// Whether `frame` still fits without growing. An empty chunk takes any frame.
+    /// Whether `frame` fits without growing. An empty chunk takes any frame.
     #[inline]
     pub(super) fn has_room_for(&self, frame: &Frame) -> bool {
         let left = self.bytes.capacity() - self.bytes.len();
@@ -62,8 +62,8 @@ impl Chunk {
         block <= left || self.bytes.is_empty()
     }
 
-    /// Adds a packet of source `interface`; it went in `direction`, if the interface does not say
-    /// so.
+    /// Adds a packet of source `interface`, with its `direction` if the interface does not
+    /// determine it.
     #[inline]
     pub(super) fn push(&mut self, interface: u32, direction: Direction, frame: &Frame) {
         let record = Record {
@@ -81,8 +81,8 @@ impl Chunk {
         }
     }
 
-    /// Copies as many of the `packets` blocks that `bytes` begin with as fit without growing, and
-    /// at least one into an empty chunk; says how many bytes and packets these were.
+    /// Copies the first of the `packets` blocks in `bytes` that fit without growing, and at least
+    /// one into an empty chunk. Returns how many bytes and packets were copied.
     pub(super) fn copy_blocks(&mut self, bytes: &[u8], packets: u64) -> (usize, u64) {
         let room = self.bytes.capacity() - self.bytes.len();
         let (mut len, mut count) = (bytes.len(), packets);
@@ -111,21 +111,21 @@ impl Chunk {
         (self.oldest, self.newest, self.in_order, self.packets) = (u64::MAX, 0, true, 0);
     }
 
-    /// Puts the packets in order of time, keeping the order of those with the same time. `scratch`
-    /// is for the bytes on the way.
+    /// Sorts the packets by time; packets with the same time keep their order. `scratch` is
+    /// temporary memory.
     pub(super) fn sort(&mut self, scratch: &mut Vec<u8>) {
         if !self.in_order {
             self.sort_from(0, scratch);
         }
     }
 
-    /// Takes over the packets of `other`, in order of time with those from byte `offset` on.
+    /// Adds the packets of `other`, and sorts all packets from byte `offset` on by time.
     pub(super) fn absorb(&mut self, other: &Self, offset: usize, scratch: &mut Vec<u8>) {
         self.bytes.extend_from_slice(&other.bytes);
         self.newest = self.newest.max(other.newest);
         self.packets += other.packets;
         self.sort_from(offset, scratch);
-        // What lies before `offset` has left and no longer counts.
+        // Packets before `offset` have left and no longer count.
         self.oldest = self.block(offset).map_or(u64::MAX, |first| first.timestamp);
     }
 
@@ -136,13 +136,13 @@ impl Chunk {
         for (_, range) in blocks {
             scratch.extend_from_slice(self.bytes.get(range).unwrap_or_default());
         }
-        // Copied back, not swapped: the chunk keeps its own memory and size.
+        // Copied back instead of swapped: the chunk keeps its memory and capacity.
         self.bytes.truncate(offset);
         self.bytes.extend_from_slice(scratch);
         self.in_order = true;
     }
 
-    /// Timestamp and place of every packet from byte `at` on.
+    /// Timestamp and byte range of every packet from byte `at` on.
     pub(super) fn blocks(
         &self,
         mut at: usize,
@@ -163,7 +163,7 @@ impl Chunk {
         self.newest = self.newest.max(time);
     }
 
-    /// Timestamp of the oldest packet; beyond all time if there is none.
+    /// Timestamp of the oldest packet; `u64::MAX` without packets.
     pub(super) fn oldest(&self) -> u64 {
         self.oldest
     }
@@ -177,7 +177,7 @@ impl Chunk {
         self.bytes.is_empty()
     }
 
-    /// How many packets there are.
+    /// The number of packets.
     pub(super) fn packets(&self) -> u64 {
         self.packets
     }
@@ -192,7 +192,7 @@ impl Chunk {
         block(&self.bytes, offset)
     }
 
-    /// The options of the packet in the block at byte `offset`, in their coding.
+    /// The encoded options of the packet in the block at byte `offset`.
     #[inline]
     pub(super) fn options(&self, offset: usize) -> &[u8] {
         let of_block = || {
@@ -203,7 +203,7 @@ impl Chunk {
         of_block().unwrap_or_default()
     }
 
-    /// The packets, in the order in which they came in.
+    /// The packets, in their current order.
     pub(super) fn records(&self) -> impl Iterator<Item = Record<'_>> {
         let mut at = 0;
         std::iter::from_fn(move || {
@@ -213,13 +213,13 @@ impl Chunk {
         })
     }
 
-    /// The packets with their options, in the order in which they came in.
+    /// The packets with their options, in their current order.
     pub(super) fn with_options(&self) -> impl Iterator<Item = (Record<'_>, &[u8])> {
         self.blocks(0)
             .filter_map(|(_, range)| Some((self.record(range.start)?, self.options(range.start))))
     }
 
-    /// The packet of the block at byte `offset`.
+    /// The packet in the block at byte `offset`.
     pub(super) fn record(&self, offset: usize) -> Option<Record<'_>> {
         let block = self.bytes.get(offset..)?;
         let header = block.first_chunk::<HEADER>()?;
@@ -235,7 +235,7 @@ impl Chunk {
     }
 }
 
-/// Most bytes of the options of a packet of which more is known than its bytes.
+/// The most bytes of the options of a packet with metadata.
 #[cold]
 fn longest_options(frame: &Frame) -> usize {
     let attached = frame.attached().map_or(0, |(_, options)| options.len().next_multiple_of(4));
@@ -243,7 +243,7 @@ fn longest_options(frame: &Frame) -> usize {
     FLAGS + hints + attached
 }
 
-/// Adds a packet with the options that it had in its file, or with what the interface said of it.
+/// Adds a packet with the options that it had in its file, or with the driver's metadata.
 #[cold]
 fn push_with_options(bytes: &mut Vec<u8>, record: &Record<'_>, frame: &Frame) {
     match (Comment::of(frame), frame.attached()) {

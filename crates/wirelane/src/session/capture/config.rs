@@ -14,7 +14,7 @@ use crate::stats::QueueStats;
 /// How to capture.
 #[derive(Clone, Debug)]
 pub struct CaptureConfig {
-    /// Where packets go; `None` only counts them.
+    /// The output; `None` only counts packets.
     pub output: Option<OutputConfig>,
     /// Ends waiting for the reader of the output.
     pub halt: Halt,
@@ -24,17 +24,17 @@ pub struct CaptureConfig {
     pub placement: Placement,
     /// End after this many packets: the first ones of all queues, in order of time.
     pub packets: Option<u64>,
-    /// Memory between the receiving threads and the writer, in bytes; taken as it is needed.
+    /// Memory between the receiving threads and the writer, in bytes; allocated on demand.
     pub buffer: usize,
-    /// How often counters are written into the file.
+    /// Time between two statistics blocks in the file.
     pub statistics_every: Duration,
-    /// Puts the packets of a file in order of time. Without it, the packets of a single file keep
+    /// Writes the packets of a file in order of time. Without it, the packets of a single file keep
     /// their order; several inputs are always in order of time.
     pub sort: bool,
     /// Writes each packet at once, instead of once a second or many at a time.
     pub prompt: bool,
-    /// For immediate delivery, from ports that hand over each packet at once: one thread receives
-    /// from all queues, and so knows without delay which packet is the first.
+    /// For immediate delivery from ports that hand over single packets: one thread receives from
+    /// all queues, and so determines the first packet without delay.
     pub immediate: bool,
 }
 
@@ -42,15 +42,15 @@ pub struct CaptureConfig {
 const LONG: usize = 64 << 10;
 
 impl CaptureConfig {
-    /// Whether it ends after so few packets that getting ready costs more than receiving them: then
+    /// Whether the limit of packets is so low that starting threads costs more than receiving. Then
     /// one thread receives from all queues of a port.
     #[must_use]
     pub fn is_short(&self) -> bool {
         self.packets.is_some_and(|packets| packets <= OpenOptions::FEW)
     }
 
-    /// Bytes of memory before the writer: enough for a short capture by `ends` receiving ends,
-    /// between `least`, which are cheap, and the buffer.
+    /// Bytes of memory before the writer: enough for a short capture through `ends` receiving ends,
+    /// between `least`, which is cheap, and the buffer.
     pub(super) fn most_before_writer(&self, ends: usize, least: usize) -> usize {
         let long = LONG.saturating_mul(ends);
         let of_all = |packets| usize::try_from(packets).unwrap_or(usize::MAX).saturating_mul(long);
@@ -75,7 +75,7 @@ impl Default for CaptureConfig {
     }
 }
 
-/// Where a capture is written.
+/// The output of a capture.
 #[derive(Clone, Debug)]
 pub struct OutputConfig {
     /// The file, or `-` for standard output.
@@ -94,16 +94,16 @@ pub struct CaptureOutcome {
     pub ports: Vec<PortInfo>,
     /// The counters of every queue.
     pub queues: Vec<QueueStats>,
-    /// Where the frames were when everything had ended.
+    /// The frames of all ports by place, after all threads had ended.
     pub frames: FrameCounts,
-    /// What is safely in files; `None` without output.
+    /// Packets that are safely in files; `None` without output.
     pub written: Option<Written>,
-    /// What the view has seen; `None` without one.
+    /// Packets that the view has received; `None` without a view.
     pub viewed: Option<Viewed>,
-    /// Packets that were written after a younger one.
+    /// Packets that were written after a younger packet.
     pub violations: u64,
     /// The bound within which order is guaranteed, in nanoseconds.
     pub lateness: u64,
-    /// Errors, the first one first. The counters above are valid nevertheless.
+    /// Errors, in order. The counters above are valid nevertheless.
     pub errors: Vec<Error>,
 }

@@ -2,13 +2,13 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Bytes per chunk: a few of them on their way fit into a second-level cache beside the rest.
+/// Bytes per chunk: several chunks in transit fit into a second-level cache.
 pub(super) const CHUNK: usize = 128 * 1024;
-/// Chunks reserved for each lane: one being filled, one being written, two on the way. A lane
+/// Chunks reserved for each lane: one being filled, one being written, two in transit. A lane
 /// without any could wait forever for a chunk of a lane that has ended.
 pub(super) const OWN: usize = 4;
 
-/// How many chunks may still be made beyond the reserved ones; shared by all lanes, touched at most
+/// How many chunks may be allocated beyond the reserved ones; shared by all lanes, accessed at most
 /// once per chunk.
 pub(super) struct Credit {
     left: AtomicUsize,
@@ -16,18 +16,18 @@ pub(super) struct Credit {
 }
 
 impl Credit {
-    /// As many chunks as `bytes` hold, and at least the reserved ones.
+    /// The chunks that fit in `bytes`, and at least the reserved ones.
     pub(super) fn new(bytes: usize, lanes: usize) -> Self {
         let shared = (bytes / CHUNK).saturating_sub(OWN * lanes);
         Self { left: AtomicUsize::new(shared), shared }
     }
 
-    /// Whether half of it is used, or there was none.
+    /// Whether half of the shared chunks are in use, or there are none.
     pub(super) fn is_scarce(&self) -> bool {
         self.left.load(Ordering::Relaxed) <= self.shared / 2
     }
 
-    /// How many chunks one lane can have: its own, and all that are shared.
+    /// The maximum number of chunks of one lane: its reserved ones, and all shared ones.
     pub(super) fn of_one(&self) -> usize {
         OWN + self.shared
     }

@@ -1,4 +1,4 @@
-//! The way of the packets of a receiving end to one writer.
+//! The path of a receiving end's packets to one writer.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,41 +14,41 @@ use crate::ring::{Receiver, Sender};
 use crate::stats::RxCounters;
 use crate::sync::{Doorbell, Watermark};
 
-/// The writer looks for chunks periodically; it is woken for this many, and for the first after a
-/// pause. A wake-up costs as much as encoding thousands of packets.
+/// The writer checks for chunks periodically. It is woken for this many, and for the first one
+/// after a pause. A wake-up costs as much as encoding thousands of packets.
 const WORTH_WAKING: usize = 4;
 
-/// A way to one writer.
+/// A path to one writer.
 pub(super) struct Lane {
-    /// Its counters: one, or those of the interfaces.
+    /// Its counters: one, or one per interface.
     pub(super) counters: Vec<Arc<RxCounters>>,
-    /// Index of the interface description block of the first of them.
+    /// Index of the interface description block of its first interface.
     pub(super) interface: u32,
-    /// How many of its interfaces are there from the start.
+    /// The number of its interfaces that are known from the start.
     pub(super) fixed: u32,
-    /// Those that are found while it runs.
+    /// The interfaces that are found at run time.
     pub(super) numbers: Option<Numbers>,
     pub(super) filled: Sender<Chunk>,
     pub(super) spent: Receiver<Chunk>,
-    /// Empty chunks; the one used last is used first, while it is still in the cache.
+    /// Empty chunks; the most recently used one is used first, while it is in the cache.
     pub(super) empty: Vec<Chunk>,
-    /// How many of its own chunks are not made yet.
+    /// How many of its reserved chunks are not allocated yet.
     pub(super) own: usize,
-    /// How many more chunks all lanes together may make.
+    /// How many more chunks all lanes together may allocate.
     pub(super) credit: Arc<Credit>,
     pub(super) current: Option<Chunk>,
-    /// Time up to which everything has been handed over.
+    /// Time up to which all packets have been handed over.
     pub(super) watermark: Arc<Watermark>,
     /// Timestamp of the newest packet in the chunks that were handed over.
     pub(super) newest: u64,
     pub(super) bell: Arc<Doorbell>,
     /// Packets do not wait for others.
     pub(super) prompt: bool,
-    /// The receiving thread writes itself, and wakes the writer only for much.
+    /// The receiving thread writes itself, and wakes the writer only for many packets.
     pub(super) is_helped: bool,
     /// Chunks handed over since the bell was rung.
     pub(super) unannounced: usize,
-    /// When the current chunk was first found incomplete with no packets coming; monotonic clock.
+    /// Monotonic time at which the current chunk was first found incomplete in an idle round.
     pub(super) waiting_since: Option<u64>,
 }
 
@@ -79,7 +79,7 @@ impl Lane {
                 self.interface + interface
             } else {
                 let found = self.numbers.as_mut().map(|numbers| numbers.of(interface - self.fixed));
-                // The port numbers no frame like this.
+                // The port creates no frame with such a number.
                 let Some((number, _)) = found.flatten() else { continue };
                 *number
             };
@@ -98,7 +98,7 @@ impl Lane {
         }
     }
 
-    /// The counters of the interface at this place.
+    /// The counters of the interface at this index.
     pub(super) fn counters_of(&mut self, interface: u32) -> Option<&Arc<RxCounters>> {
         if interface < self.fixed {
             return self.counters.get(interface as usize);
@@ -107,8 +107,8 @@ impl Lane {
         found.flatten().map(|(_, counters)| counters)
     }
 
-    /// One round of receiving is done, after which nothing older than `time` comes; `idle` says
-    /// that it brought nothing.
+    /// Ends a round of receiving: nothing older than `time` follows; `idle` if there were no
+    /// packets.
     pub(super) fn round(&mut self, time: u64, idle: bool) {
         if idle {
             self.keep_few();
@@ -128,7 +128,7 @@ impl Lane {
         }
     }
 
-    /// An empty chunk, waiting for one if the port can wait and the writer is alive.
+    /// An empty chunk. Waits for one if the port can wait and the writer is alive.
     pub(super) fn empty_chunk(&mut self, lossless: bool) -> Option<Chunk> {
         loop {
             self.spent.receive(&mut self.empty, usize::MAX);
@@ -145,7 +145,7 @@ impl Lane {
             }
             if lossless && self.newest > self.watermark.get() {
                 // The writer must not wait for the rest of this round, which waits for a chunk that
-                // the writer holds. A port that waits has its packets in order.
+                // the writer holds. The packets of a port that waits are in order.
                 self.watermark.set(self.newest);
             }
             self.announce();
@@ -156,7 +156,7 @@ impl Lane {
         }
     }
 
-    /// Leaves memory that a burst took to other lanes.
+    /// Returns chunks that a burst took, for other lanes.
     pub(super) fn keep_few(&mut self) {
         self.spent.receive(&mut self.empty, usize::MAX);
         for _ in OWN.min(self.empty.len())..self.empty.len() {
@@ -165,8 +165,8 @@ impl Lane {
         }
     }
 
-    /// Whether packets have waited long enough by our own clock: the time of a port, such as a
-    /// file, may stand still without packets.
+    /// Whether packets have waited long enough by the monotonic clock: the time of a port, such as
+    /// a file, may stop without packets.
     pub(super) fn waits_in_vain(&mut self) -> bool {
         if self.current.as_ref().is_none_or(Chunk::is_empty) {
             return false;
@@ -175,20 +175,20 @@ impl Lane {
         now.saturating_sub(*self.waiting_since.get_or_insert(now)) >= PATIENCE
     }
 
-    /// Whether there are packets, and the writer has taken those before: chunks with few of them
-    /// are soon used up.
+    /// Whether there are packets, and the writer has taken all earlier ones: handing over chunks
+    /// with few packets soon uses them up.
     pub(super) fn is_due(&mut self) -> bool {
         let all = self.filled.capacity();
         self.has_packets() && self.filled.room(all) == all
     }
 
-    /// Whether there are packets that were not handed over.
+    /// Whether there are packets that have not been handed over.
     pub(super) fn has_packets(&self) -> bool {
         self.current.as_ref().is_some_and(|chunk| !chunk.is_empty())
     }
 
-    /// Gives the current chunk to the writer. There is always room: the ring holds all chunks that
-    /// a lane can have.
+    /// Gives the current chunk to the writer. There is always room: the ring holds all chunks of a
+    /// lane.
     pub(super) fn hand_over(&mut self) {
         self.waiting_since = None;
         let Some(chunk) = self.current.take_if(|chunk| !chunk.is_empty()) else { return };
@@ -201,7 +201,7 @@ impl Lane {
         }
     }
 
-    /// The writer has received all chunks.
+    /// Notes that the writer has received all chunks.
     pub(super) fn forget(&mut self) {
         self.unannounced = 0;
     }

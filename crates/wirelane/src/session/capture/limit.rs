@@ -1,9 +1,9 @@
 //! The limit of a capture (`-c`): the first packets of all queues, in order of time.
 //!
-//! A receiving thread cannot apply it: it does not know whether another queue has older packets. So
-//! it is applied behind the merge. A single writer passes on the packets of its merge until the
-//! limit. Several writers, one for each queue (`--split`), have no common merge: they announce the
-//! times of their packets, and a packet is granted once no older one can follow.
+//! A receiving thread cannot apply it, because another queue may have older packets. So it is
+//! applied behind the merge. A single writer passes on the packets of its merge until the limit.
+//! Several writers, one for each queue (`--split`), have no common merge: they announce the times
+//! of their packets, and a packet is granted when no older one can follow.
 //!
 //! A receiving thread copies the first packets of a queue up to the limit, and then only packets
 //! older than the newest of these. Packets beyond the limit count as not received. A port with one
@@ -49,7 +49,7 @@ struct Member {
     granted: u64,
 }
 
-/// The packets that a writer may pass on. Once it is dropped, the others do not wait for this
+/// The packets that a writer may pass on. After it is dropped, the others do not wait for this
 /// writer.
 pub(super) struct Share {
     limit: Arc<Limit>,
@@ -69,7 +69,7 @@ impl Limit {
         Self { packets, reached: AtomicBool::new(packets == 0), decision: Mutex::new(decision) }
     }
 
-    /// The share of the writer at `place`; a writer that comes later has the next place.
+    /// The share of the writer at index `place`; a writer that is added later has the next index.
     pub(super) fn share(self: &Arc<Self>, place: usize) -> Share {
         let mut decision = lock(&self.decision);
         let members = decision.members.len().max(place + 1);
@@ -80,7 +80,7 @@ impl Limit {
         Share { limit: Arc::clone(self), place, is_only, room }
     }
 
-    /// Whether the first packets are known: no more need to be received.
+    /// Whether the first packets are known, so that no more need to be received.
     pub(super) fn is_reached(&self) -> bool {
         self.reached.load(Ordering::Relaxed)
     }

@@ -1,8 +1,8 @@
 //! Bounded-window merge of the queues' chunks into one order of time.
 //!
-//! Packets leave in the order of their timestamps as soon as no queue can bring an older one: each
-//! queue promises by its watermark that nothing older will come. The writer stops waiting for a
-//! queue that stays silent too long. If that queue then brings a packet older than one that has
+//! Packets leave in the order of their timestamps when no queue can deliver an older one: the
+//! watermark of each queue promises that no older packet follows. The writer stops waiting for a
+//! queue that is silent for too long. If that queue then delivers a packet older than one that has
 //! left, the packet is written at once and counted as a violation. Consecutive packets of one queue
 //! leave as one run of bytes.
 
@@ -22,12 +22,12 @@ pub(super) struct ChunkMerge {
 
 struct Input {
     chunks: VecDeque<Chunk>,
-    /// Where the next block starts in the first chunk, and how many blocks lie before it.
+    /// Offset of the next block in the first chunk, and the number of blocks before it.
     offset: usize,
     passed: u64,
     /// Timestamp of that block, if there is one.
     head: Option<u64>,
-    /// Nothing older than this comes after what is queued.
+    /// No older packet follows the queued ones.
     watermark: u64,
 }
 
@@ -35,13 +35,13 @@ struct Input {
 pub(super) struct Run<'a> {
     pub(super) input: usize,
     pub(super) chunk: &'a Chunk,
-    /// Bytes of the chunk.
+    /// A range of bytes in the chunk.
     pub(super) range: std::ops::Range<usize>,
     pub(super) packets: u64,
 }
 
 impl<'a> Run<'a> {
-    /// The blocks, as they stand in the file.
+    /// The blocks, in the format of the file.
     pub(super) fn bytes(&self) -> &'a [u8] {
         self.chunk.bytes().get(self.range.clone()).unwrap_or_default()
     }
@@ -58,7 +58,7 @@ impl<'a> Run<'a> {
         self.places().filter_map(|at| Some((chunk.record(at)?, chunk.options(at))))
     }
 
-    /// Where the blocks start.
+    /// The offsets of the blocks.
     fn places(&self) -> impl Iterator<Item = usize> + use<'a> {
         let (chunk, end, mut at) = (self.chunk, self.range.end, self.range.start);
         std::iter::from_fn(move || {
@@ -78,15 +78,16 @@ impl ChunkMerge {
         Self { inputs, keeps_order, newest: 0, violations: 0 }
     }
 
-    /// Queues a chunk behind the earlier chunks of its input, whatever its times.
+    /// Queues a chunk after the earlier chunks of its input, independent of its times.
     pub(super) fn append(&mut self, input: usize, chunk: Chunk) {
         let input = &mut self.inputs[input];
         input.chunks.push_back(chunk);
         input.find_head();
     }
 
-    /// Queues a chunk, whose packets are in order, behind those of the same input. If it is older
-    /// than the end of what is queued, its packets are sorted in, and `spent` gets the chunk.
+    /// Queues a chunk, whose packets are in order, after the chunks of the same input. If the chunk
+    /// is older than the end of the queue, its packets are merged into the last chunks, and `spent`
+    /// gets the chunk.
     pub(super) fn push(
         &mut self,
         input: usize,
@@ -104,7 +105,7 @@ impl ChunkMerge {
         input.find_head();
     }
 
-    /// Everything queued later from `input` is not older than `time`.
+    /// Sets the time before which no packet of `input` will be queued.
     pub(super) fn set_watermark(&mut self, input: usize, time: u64) {
         let input = &mut self.inputs[input];
         input.watermark = input.watermark.max(time);
@@ -115,23 +116,23 @@ impl ChunkMerge {
         self.violations
     }
 
-    /// Whether nothing is queued.
+    /// Whether no chunk is queued.
     pub(super) fn is_empty(&self) -> bool {
         self.inputs.iter().all(|input| input.chunks.is_empty())
     }
 
-    /// Timestamp of the oldest packet that is queued.
+    /// Timestamp of the oldest queued packet; `u64::MAX` without one.
     pub(super) fn oldest(&self) -> u64 {
         self.inputs.iter().filter_map(|input| input.head).min().unwrap_or(u64::MAX)
     }
 
-    /// No packet older than this is still to come, as far as the inputs have promised.
+    /// The lowest watermark of the inputs: no older packet will be queued.
     pub(super) fn horizon(&self) -> u64 {
         self.inputs.iter().map(|input| input.watermark).min().unwrap_or(u64::MAX)
     }
 
-    /// Takes the next run that is not younger than `limit`, of at most `most` packets, and passes
-    /// it to `write`. Returns the input of the run, or `None` if there is no run. Call
+    /// Takes the next run up to the time `limit`, of at most `most` packets, and passes it to
+    /// `write`. Returns the input of the run, or `None` if there is no run. Call
     /// [`ChunkMerge::take_spent`] after it.
     #[inline]
     pub(super) fn pop<E>(
@@ -140,7 +141,7 @@ impl ChunkMerge {
         most: u64,
         write: impl FnOnce(Run<'_>) -> Result<(), E>,
     ) -> Result<Option<usize>, E> {
-        // The oldest head, and up to when its input may go on alone.
+        // The oldest head, and the time up to which its input may continue alone.
         let (mut first, mut oldest) = (usize::MAX, u64::MAX);
         for (i, input) in self.inputs.iter().enumerate() {
             let Some(time) = input.head else { continue };
@@ -165,8 +166,8 @@ impl ChunkMerge {
         let rest = chunk.packets() - *passed;
         let in_order = chunk.newest() <= limit && oldest >= self.newest;
         if rest <= most && (self.keeps_order || in_order) {
-            // All that is left of it, in order. Its blocks lie in the cache of another CPU: they
-            // are not looked at.
+            // All remaining packets, in order. Their blocks are in the cache of another CPU, so
+            // they are not read.
             (self.newest, *head) = (chunk.newest(), None);
             (end, packets) = (chunk.bytes().len(), rest);
         } else {
@@ -187,7 +188,7 @@ impl ChunkMerge {
         Ok(Some(first))
     }
 
-    /// Takes the first chunk out, whether its packets have left or not; shows those that had not.
+    /// Takes the first chunk out, and passes its packets that have not left to `show`.
     pub(super) fn take_unwritten(
         &mut self,
         input: usize,
@@ -203,7 +204,7 @@ impl ChunkMerge {
         Some(chunk)
     }
 
-    /// Takes out the first chunk of an input if its packets have all left.
+    /// Takes out the first chunk of an input if all of its packets have left.
     #[inline]
     pub(super) fn take_spent(&mut self, input: usize) -> Option<Chunk> {
         let input = &mut self.inputs[input];
@@ -217,7 +218,7 @@ impl ChunkMerge {
 }
 
 impl Input {
-    /// Begins with the first chunk.
+    /// Starts with the first chunk.
     fn begin(&mut self) {
         (self.offset, self.passed) = (0, 0);
         self.find_head();
@@ -312,7 +313,7 @@ mod tests {
         push(&mut merge, 0, &[3, 1, 2, 2]);
         merge.set_watermark(0, 2);
         assert_eq!(pop_all(&mut merge, 0), [(0, 1), (0, 2), (0, 2)]);
-        // Older than the end of the chunk before, and nothing of that end has left.
+        // Older than the end of the last chunk, of which no packet has left.
         push(&mut merge, 0, &[5, 2]);
         merge.set_watermark(0, 9);
         assert_eq!(pop_all(&mut merge, 0), [(0, 2), (0, 3), (0, 5)]);
@@ -360,8 +361,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever the chunks and the order in which they come: all packets leave, in order of
-        /// time, as long as every input keeps its promises.
+        /// For any chunks in any order: all packets leave, in order of time, if every input keeps
+        /// its promises.
         #[test]
         fn sorted_and_complete(
             inputs in proptest::collection::vec(proptest::collection::vec(0u64..200, 0..40), 1..5),

@@ -8,13 +8,13 @@
 //!                      └────── empty chunks ──────┘
 //! ```
 //!
-//! A [`View`] gets copies of the packets that the writer has merged, as far as there is room.
+//! A [`View`] receives copies of the packets that the writer has merged, if there is room.
 //!
 //! `-c N` takes the first packets in order of time, so the limit is applied behind the merge
 //! (`limit.rs`).
 //!
-//! A worker copies each packet once, encoded, into the current chunk of its lane and gives the
-//! frame back. When the writer falls behind there is no empty chunk, and the packet is counted as a
+//! A worker copies each packet once, encoded, into the current chunk of its lane and returns the
+//! frame. When the writer falls behind there is no empty chunk, and the packet is counted as a
 //! `writer` drop, so a slow disk does not look like a slow network stack. A port that waits for its
 //! consumer (a simulated source at full rate, a file) waits instead.
 //!
@@ -74,24 +74,24 @@ pub struct Capture {
     writers: Writers,
 }
 
-/// A receiving end, and its way to the files.
+/// A receiving end, and its route to the files.
 type End = (Rx, Route);
 
 impl Capture {
-    /// Opens the outputs, starts the threads, and lets packets in when all of them are ready.
+    /// Opens the outputs, starts the threads, and starts the ports when all threads are ready.
     ///
     /// # Errors
-    /// An output cannot be created or is what a port reads, a CPU cannot be used, or a port refuses
-    /// to start.
+    /// An output cannot be created or is read by a port, a CPU cannot be used, or a port refuses to
+    /// start.
     pub fn start(ports: Vec<Port>, config: &CaptureConfig) -> Result<Session<Self>> {
         Self::launch(ports, None, config, None)
     }
 
-    /// As [`Capture::start`]; `view` sees the packets, too.
+    /// As [`Capture::start`]; `view` also receives the packets.
     ///
     /// # Errors
-    /// As [`Capture::start`]; or each queue has a separate file, so the packets have no common
-    /// order.
+    /// The errors of [`Capture::start`]; or each queue has a separate file, so the packets have no
+    /// common order.
     pub fn start_with_view(
         ports: Vec<Port>,
         config: &CaptureConfig,
@@ -100,8 +100,7 @@ impl Capture {
         Self::launch(ports, None, config, Some(view))
     }
 
-    /// As [`Capture::start_with_view`], with the receiving ends that were taken from each port
-    /// before.
+    /// As [`Capture::start_with_view`], with receiving ends that were already taken from each port.
     pub(crate) fn start_with_ends(
         ports: Vec<Port>,
         ends: Vec<Vec<Rx>>,
@@ -149,13 +148,13 @@ impl Capture {
 }
 
 impl Session<Capture> {
-    /// Packets safely in files now.
+    /// Packets that are safely in files now.
     pub fn written(&self) -> u64 {
         self.monitor().written().map_or(0, |written| written.packets)
     }
 }
 
-/// How receiving ends are spread over threads, and which CPUs these have.
+/// How receiving ends are distributed over threads, and the CPUs of these.
 fn spread(config: &CaptureConfig, ports: usize) -> (Spread, Placement) {
     let placement = config.placement.clone();
     match (config.single || config.immediate, config.is_short()) {
@@ -192,7 +191,7 @@ fn jobs(
 impl super::Worker for Capture {
     type Outcome = CaptureOutcome;
 
-    /// Also waits until everything is written.
+    /// Also waits until all packets are written.
     fn wait(&self, timeout: Duration) -> bool {
         let deadline = Instant::now() + timeout;
         let failed = &self.writers.failed;
@@ -218,7 +217,7 @@ impl super::Worker for Capture {
         };
         self.writers.end(&mut outcome);
         for (info, port) in outcome.ports.iter_mut().zip(self.running.open_ports()) {
-            // The notes of the writers are about all ports.
+            // The notes of the writers apply to all ports.
             info.notes.append(&mut self.writers.notes);
             info.notes.extend(port.diagnostics());
             outcome.frames += port.frames();

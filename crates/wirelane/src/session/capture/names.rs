@@ -1,4 +1,4 @@
-//! What ports are called in files, and files that hold one interface each.
+//! The names of ports in files, and of files that contain one interface each.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -7,15 +7,15 @@ use crate::pcap::{Source, split_name};
 use crate::port::{PortInfo, tell_apart};
 use crate::session::interfaces::Interface;
 
-/// What the interfaces of ports without one of their own are called.
+/// The interface names of ports without an interface.
 pub(super) fn titles<'a>(ports: impl Iterator<Item = &'a PortInfo>) -> Vec<String> {
     tell_apart(ports.map(|port| port.backend.as_str().to_owned()).collect())
 }
 
-/// The names of files that hold one interface each.
+/// The names of files that contain one interface each.
 pub(super) struct Names {
     known: BTreeSet<PathBuf>,
-    /// They are of several ports.
+    /// The interfaces belong to several ports.
     several: bool,
 }
 
@@ -24,8 +24,8 @@ impl Names {
         Self { known: BTreeSet::new(), several }
     }
 
-    /// The next one, and no two are the same. What says neither queue nor class has the number by
-    /// which the port knows it.
+    /// The next name; all names differ. An interface with neither queue nor class gets its number
+    /// at the port.
     pub(super) fn of(&mut self, path: &Path, interface: &Interface) -> PathBuf {
         let Interface { source, counters } = interface;
         let number = || u32::from(counters.number);

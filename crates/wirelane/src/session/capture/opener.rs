@@ -1,5 +1,5 @@
 //! Opens the files of a capture and starts their threads: before it starts, and while it runs for
-//! interfaces that a file describes behind packets (`--split`).
+//! interfaces that a file describes after packets (`--split`).
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -29,7 +29,7 @@ use crate::threads::{Count, spawn};
 
 /// The settings that all files of a capture share.
 pub(super) struct Opener {
-    /// `None` if packets are only looked at.
+    /// `None` if packets are only viewed.
     pub(super) options: Option<WriterOptions>,
     pub(super) file_metadata: Vec<Arc<FileMetadata>>,
     pub(super) credit: Arc<Credit>,
@@ -42,16 +42,16 @@ pub(super) struct Opener {
     pub(super) keeps_order: bool,
     pub(super) limit: Option<Arc<Limit>>,
     pub(super) failed: Arc<Event>,
-    /// How many threads run.
+    /// The number of running threads.
     pub(super) running: Arc<Count>,
     pub(super) threads: Mutex<Vec<JoinHandle<Finished>>>,
-    /// What the receiving thread writes itself.
+    /// The writing that the receiving thread does itself.
     pub(super) helped: Mutex<Option<Arc<Writing>>>,
     /// The written packets, by writing thread.
     pub(super) written: Mutex<Vec<Arc<Progress>>>,
 }
 
-/// A lane into a file: its interfaces, and where others of them are found later.
+/// A lane into a file: its interfaces, and the tables of later interfaces.
 pub(super) struct Way {
     pub(super) interfaces: Vec<Interface>,
     pub(super) discovered: Option<Arc<DiscoveredInterfaces>>,
@@ -72,17 +72,17 @@ impl Opener {
         Progress::sum(&lock(&self.written))
     }
 
-    /// Whether the receiving thread writes itself: a file may keep it waiting.
+    /// Whether the receiving thread writes itself. Not into a file, which may block the thread.
     fn is_helped(&self) -> bool {
         self.immediate && !self.writes()
     }
 
-    /// What the receiving thread writes itself.
+    /// The writing that the receiving thread does itself.
     pub(super) fn helped(&self) -> Option<Arc<Writing>> {
         lock(&self.helped).clone()
     }
 
-    /// Opens a file, unless packets are only looked at, and starts its thread. Returns the lanes.
+    /// Opens a file, unless packets are only viewed, and starts its thread. Returns the lanes.
     ///
     /// # Errors
     /// The file cannot be created, or there is no room for the thread.
@@ -102,7 +102,7 @@ impl Opener {
             CaptureWriter::create(&path, &sources, options, clock::realtime_ns())
         };
         let file = path.zip(self.options.clone()).map(create).transpose()?;
-        // The first file has the metadata that only one file has.
+        // The first file gets the metadata that only one file contains.
         let known = self.file_metadata.iter().filter(|_| file.is_some());
         let metadata = known.map(|metadata| metadata.queue(threads.is_empty())).collect();
         view.iter().for_each(|view| all().for_each(|interface| view.describe(interface)));
@@ -141,12 +141,12 @@ impl Opener {
         if self.is_helped() {
             *lock(&self.helped) = Some(Arc::clone(&writing));
         }
-        // The thread waits for exactly this; it cannot be gone.
+        // The thread waits for this message, so it still exists.
         let _ = send_writing.send((writing, bell));
         Ok(lanes)
     }
 
-    /// Starts a thread that writes once it gets a [`Writing`] and its bell.
+    /// Starts a thread that writes after it receives a [`Writing`] and its bell.
     fn start_thread(&self) -> Result<(JoinHandle<Finished>, mpsc::Sender<Start>)> {
         let (send_writing, writing) = mpsc::channel::<Start>();
         let ending = self.running.one_more();
@@ -158,7 +158,7 @@ impl Opener {
         Ok((handle, send_writing))
     }
 
-    /// The two ends of each way. The interfaces of a file are numbered from way to way.
+    /// The two ends of each lane. The interfaces of a file are numbered from lane to lane.
     fn ways(
         &self,
         ways: Vec<Way>,
@@ -229,16 +229,15 @@ pub(super) struct Splitter {
 }
 
 impl Splitter {
-    /// `names` has those of the files that are open.
+    /// `names` contains the names of the open files.
     pub(super) fn new(opener: Arc<Opener>, path: PathBuf, names: Names) -> Self {
         Self { opener, path, names: Mutex::new(names) }
     }
 
-    /// Opens files for the interfaces of `placing` that were described since the others, which have
-    /// `lanes`.
+    /// Opens files for the interfaces of `placing` that have no lane in `lanes` yet.
     ///
     /// # Errors
-    /// As of [`Opener::open`]; or there is not enough memory.
+    /// The errors of [`Opener::open`]; or there is not enough memory.
     #[cold]
     pub(super) fn open(&self, placing: &Placing, lanes: &mut Vec<Lane>) -> Result<()> {
         let positions = u32::try_from(lanes.len()).unwrap_or(u32::MAX)..;

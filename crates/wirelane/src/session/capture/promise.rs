@@ -1,39 +1,39 @@
-//! When to say again how far a thread has come: a merge holds a packet until every receiving end
-//! promises that no older one follows.
+//! When to announce again how far a thread has advanced: a merge holds a packet until every
+//! receiving end promises that no older one follows.
 //!
-//! Where packets are wanted at once, the thread that receives from all ends looks again soon after
-//! a packet, and wakes the writer once that packet may leave. Without packets it sleeps.
+//! For immediate delivery, the thread that receives from all ends checks again soon after a packet,
+//! and wakes the writer when that packet may leave. Without packets it sleeps.
 
 use std::time::Duration;
 
-/// The shortest sleep until the ends may promise enough; it takes the system as long to end one.
+/// The shortest sleep until the ends may promise enough; ending a sleep takes the system as long.
 const SOON: Duration = Duration::from_micros(50);
-/// How often a thread looks again without a sleep, if the ends may promise enough sooner.
+/// How often a thread checks again without a sleep, if the ends may promise enough sooner.
 const LOOKS: u32 = 64;
 
 /// The announcements that a thread owes.
 pub(super) struct Promise {
-    /// Packets up to this time may leave, and the writer was told.
+    /// The writer was notified that packets up to this time may leave.
     told: u64,
-    /// Packets wait for a chunk to be handed over, or for a promise.
+    /// Packets wait for their chunk to be handed over, or for a promise.
     is_awaited: bool,
     soon: Duration,
-    /// Looks since packets wait.
+    /// Checks since packets wait.
     looks: u32,
     /// The ends promise enough sooner than a sleep ends.
     is_soon: bool,
 }
 
 impl Promise {
-    /// Of ends that are `lateness` nanoseconds behind at most.
+    /// For ends that are at most `lateness` nanoseconds behind.
     pub(super) fn new(lateness: u64) -> Self {
         let lateness = Duration::from_nanos(lateness);
         let (soon, is_soon) = ((lateness / 4).max(SOON), lateness < SOON);
         Self { told: 0, is_awaited: false, soon, looks: 0, is_soon }
     }
 
-    /// After a round: all ends have promised `horizon`, packets up to `newest` were handed over,
-    /// and there are more if `has_more`. Whether to wake the writer.
+    /// Called after a round: all ends have promised `horizon`, packets up to `newest` were handed
+    /// over, and there are more if `has_more`. Returns whether to wake the writer.
     pub(super) fn follow(&mut self, horizon: u64, newest: u64, has_more: bool) -> bool {
         let is_kept = newest > self.told && horizon >= newest;
         if is_kept {

@@ -1,4 +1,4 @@
-//! The interfaces of a file, those included that come while it is written.
+//! The interfaces of a file, including interfaces that are found while it is written.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -17,12 +17,13 @@ pub(super) struct Roster {
 }
 
 impl Roster {
-    /// With those that are there from the start.
+    /// Starts with the interfaces that are known.
     pub(super) fn new(first: Vec<Interface>) -> Self {
         Self { count: AtomicUsize::new(first.len()), all: Mutex::new(first) }
     }
 
-    /// Adds one; its number. Packets with that number may be handed over afterwards.
+    /// Adds an interface and returns its number. Packets with that number may be handed over after
+    /// this.
     fn add(&self, interface: Interface) -> u32 {
         let mut all = lock(&self.all);
         all.push(interface);
@@ -30,7 +31,7 @@ impl Roster {
         (all.len() - 1) as u32
     }
 
-    /// Those from number `first` on.
+    /// The interfaces from number `first` on.
     pub(super) fn since(&self, first: usize) -> Vec<Interface> {
         if self.count.load(Ordering::Acquire) <= first {
             return Vec::new();
@@ -47,16 +48,16 @@ pub(super) struct Numbers {
     known: Vec<Option<(u32, Arc<RxCounters>)>>,
 }
 
-/// Who finds them.
+/// The table of later interfaces.
 pub(super) enum Found {
-    /// A port without any at first.
+    /// A port that starts without interfaces.
     DiscoveredInterfaces(Arc<DiscoveredInterfaces>),
-    /// A file that describes more of them behind packets.
+    /// A file that describes further interfaces after packets.
     Late(Arc<InterfaceTable>),
 }
 
 impl Found {
-    /// Description and counters of the one with this number.
+    /// Description and counters of the later interface with this number.
     fn entry(&self, number: usize) -> Option<(Source, Arc<RxCounters>)> {
         match self {
             Self::DiscoveredInterfaces(discovered) => discovered.entry(number),
@@ -70,7 +71,7 @@ impl Numbers {
         Self { roster: Arc::clone(roster), found, known: Vec::new() }
     }
 
-    /// The number in the file of a entry, and its counters.
+    /// The number of an entry in the file, and its counters.
     #[inline]
     pub(super) fn of(&mut self, entry: u32) -> Option<&(u32, Arc<RxCounters>)> {
         let place = entry as usize;

@@ -9,11 +9,11 @@ use crate::frame::Batch;
 use crate::pcap::{CaptureReader, CaptureWriter, Direction, Record, Source, WriterOptions};
 use crate::port::{self, OpenOptions, Readiness, Receive};
 
-/// What the thread of the second receiving end sleeps before it looks for the first time: longer
-/// than the bound.
+/// How long the thread of the second receiving end sleeps before its first call: longer than the
+/// bound.
 const KEPT: Duration = Duration::from_millis(1500);
 
-/// Such an end.
+/// A receiving end that sleeps first.
 struct KeptRx {
     inner: Box<dyn Receive>,
     asleep: bool,
@@ -36,7 +36,7 @@ impl Receive for KeptRx {
     }
 }
 
-/// Captures 4000 packets that come within 200 ms; returns the outcome and the times in the file.
+/// Captures 4000 packets that arrive within 200 ms; returns the outcome and the times in the file.
 fn capture(buffer: usize) -> (CaptureOutcome, Vec<u64>) {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("x.pcapng");
@@ -77,7 +77,7 @@ fn a_thread_that_is_kept_waiting_is_waited_for() {
     assert!(times.is_sorted());
 }
 
-/// Without memory to wait with, nothing is lost, and what comes too late is counted.
+/// Without memory for waiting, no packet is lost, and late packets are counted.
 #[test]
 fn disorder_is_counted_when_memory_is_scarce() {
     let (outcome, times) = capture(0);

@@ -1,4 +1,4 @@
-//! Somebody looks at the packets while they are captured, on a thread of its own.
+//! Shows packets during a capture, on a separate thread.
 //!
 //! ```text
 //!  writer: merge by time ─┬▶ file
@@ -7,9 +7,10 @@
 //!                                 └──── empty chunks ─────┘
 //! ```
 //!
-//! The merging thread copies bytes and never waits: what finds no chunk is not shown, and counted.
-//! Only ports that wait for their consumer wait for this one, too. For immediate delivery it shows
-//! a few packets itself, as waking the other thread takes longer than showing them.
+//! The merging thread copies bytes and never waits: packets without a chunk are not shown, but
+//! counted. Only ports that wait for their consumer also wait for the view. For immediate delivery
+//! the merging thread shows a few packets itself, as waking the other thread takes longer than
+//! showing them.
 
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread::{self, JoinHandle};
@@ -28,43 +29,42 @@ use crate::session::viewed::Viewed;
 use crate::sync::{Counter, Doorbell, Watermark, lock};
 use crate::threads::{Count, spawn};
 
-/// Bytes per chunk, and how many of them may be between the two threads: a burst of 8 MiB is shown
-/// as a whole.
+/// Bytes per chunk, and the maximum number of chunks between the two threads: a burst of 8 MiB is
+/// shown as a whole.
 const CHUNK: usize = 128 * 1024;
 const CHUNKS: usize = 64;
 /// Bytes that the merging thread shows itself, for immediate delivery.
 const FEW: usize = 4 * 1024;
-/// How long a merge sleeps that waits for whoever looks.
+/// How long a merge sleeps while it waits for the view.
 const NAP: Duration = Duration::from_micros(100);
 
-/// Looks at the packets of a capture, in order of time.
+/// Receives the packets of a capture, in order of time.
 ///
-/// After an error nothing more is shown, and the capture ends.
+/// After an error it receives no more packets, and the capture ends.
 pub trait View: Send {
-    /// The next interface, in their order: before any of its packets.
+    /// The next interface, in order, before any of its packets.
     ///
     /// # Errors
-    /// Nothing more can be shown.
+    /// The view can show no more packets.
     fn interface(&mut self, interface: &Interface) -> Result<()>;
 
     /// The next packet, and its options as pcapng encodes them, in the byte order of this machine.
     ///
     /// # Errors
-    /// As above.
+    /// The view can show no more packets.
     fn packet(&mut self, record: &Record<'_>, options: &[u8]) -> Result<()>;
 
-    /// No packet older than `time` follows, in nanoseconds since the epoch. Called now and then,
+    /// No packet older than `time` follows, in nanoseconds since the epoch. Called periodically,
     /// also while no packets arrive.
     ///
     /// # Errors
-    /// As above.
+    /// The view can show no more packets.
     fn advance(&mut self, time: u64) -> Result<()> {
         let _ = time;
         Ok(())
     }
 
-    /// Whether packets wait for the view, however slow it is. Otherwise the view misses packets
-    /// that find no room.
+    /// Whether packets wait for a slow view. Otherwise the view misses packets that find no room.
     fn needs_all(&self) -> bool {
         false
     }
@@ -72,29 +72,29 @@ pub trait View: Send {
     /// No packet waits: a good moment to flush.
     ///
     /// # Errors
-    /// As above.
+    /// The view can show no more packets.
     fn pause(&mut self) -> Result<()> {
         Ok(())
     }
 
-    /// As [`View::pause`], but waits for nobody; false if there is something left to do.
+    /// As [`View::pause`], but must not block; false if there is work left.
     ///
     /// # Errors
-    /// As above.
+    /// The view can show no more packets.
     fn pause_at_once(&mut self) -> Result<bool> {
         Ok(false)
     }
 }
 
-/// What both threads know of each other.
+/// State that both threads share.
 #[derive(Default)]
 struct Tally {
     shown: Counter,
-    /// Found no chunk.
+    /// Packets that found no chunk.
     no_room: Counter,
-    /// Came after the view had failed.
+    /// Packets that followed a failure of the view.
     discarded: Counter,
-    /// No packet older than this follows, apart from the packets that are on their way.
+    /// No packet older than this follows, except packets in transit.
     horizon: Watermark,
     /// The interfaces, by number. An interface is added before its first packet.
     interfaces: Mutex<Vec<Interface>>,
@@ -107,31 +107,31 @@ impl Tally {
     }
 }
 
-/// The merging thread's side. Dropping it ends the view, when that has seen all there is.
+/// The merging thread's side. Dropping it ends the view, after the view has received all packets.
 pub(super) struct ViewInput {
     filled: Sender<Chunk>,
     spent: Receiver<Chunk>,
     empty: Vec<Chunk>,
-    /// How many more chunks may be made.
+    /// How many more chunks may be allocated.
     unmade: usize,
     current: Option<Chunk>,
     bell: Arc<Doorbell>,
     tally: Arc<Tally>,
-    /// Nothing may be missed: wait for room.
+    /// The view must not miss packets: wait for room.
     waits: bool,
     /// For immediate delivery.
     eye: Option<Arc<Mutex<Eye>>>,
 }
 
-/// The thread that looks.
+/// The thread of the view.
 pub(super) struct ViewThread {
     handle: JoinHandle<Option<Error>>,
     tally: Arc<Tally>,
 }
 
 impl ViewThread {
-    /// Starts the thread, one of those that are `running`. `waits`: nothing may be missed; or
-    /// `immediate` delivery. `failed` is set when nothing more can be shown.
+    /// Starts the thread, which counts as one of `running`. `waits`: the view must not miss
+    /// packets; or `immediate` delivery. `failed` is set when the view can show no more packets.
     ///
     /// # Errors
     /// The system has no room for it.
@@ -163,7 +163,7 @@ impl ViewThread {
             is_behind: false,
         };
         let eye = Arc::new(Mutex::new(eye));
-        // The thread waits for exactly this; it cannot be gone.
+        // The thread waits for this message, so it still exists.
         let _ = send_eye.send((Arc::clone(&eye), Arc::clone(&bell)));
         let input = ViewInput {
             filled,
@@ -179,13 +179,13 @@ impl ViewThread {
         Ok((Self { handle, tally }, input))
     }
 
-    /// Says what has become of the packets so far.
+    /// Returns the counts of packets so far.
     pub(super) fn counts(&self) -> impl Fn() -> Viewed + Send + Sync + 'static {
         let tally = Arc::clone(&self.tally);
         move || tally.viewed()
     }
 
-    /// Waits for its end; what went wrong, if anything did.
+    /// Waits for its end; returns the counts and the error, if there is one.
     pub(super) fn join(self) -> (Viewed, Option<Error>) {
         let panicked = || Error::failed("the view of the packets", "panicked: a defect");
         let error = self.handle.join().unwrap_or_else(|_| Some(panicked()));
@@ -194,12 +194,12 @@ impl ViewThread {
 }
 
 impl ViewInput {
-    /// One more interface; its number is the count of earlier interfaces.
+    /// Adds an interface; its number is the count of earlier interfaces.
     pub(super) fn describe(&self, interface: &Interface) {
         lock(&self.tally.interfaces).push(interface.clone());
     }
 
-    /// Takes copies of the packets of a run.
+    /// Copies the packets of a run.
     pub(super) fn take(&mut self, run: &Run<'_>) {
         let (mut bytes, mut packets) = (run.bytes(), run.packets);
         while packets > 0 {
@@ -219,7 +219,7 @@ impl ViewInput {
     }
 
     /// No more packets for now, and later none older than `horizon`: shows the packets so far,
-    /// unless the view has more than enough already.
+    /// unless the view is busy with earlier ones.
     pub(super) fn pause(&mut self, horizon: u64) {
         if self.filled.room(CHUNKS) == CHUNKS {
             let is_short = |chunk: &Chunk| chunk.bytes().len() <= FEW;
@@ -233,7 +233,7 @@ impl ViewInput {
         }
     }
 
-    /// Whether packets wait for the view to be done with those before.
+    /// Whether packets wait until the view has shown earlier ones.
     pub(super) fn is_held(&self) -> bool {
         self.current.as_ref().is_some_and(|chunk| !chunk.is_empty())
     }
@@ -247,19 +247,19 @@ impl ViewInput {
     /// Sends the packets so far; false if there are none.
     fn send(&mut self) -> bool {
         let Some(chunk) = self.current.take_if(|chunk| !chunk.is_empty()) else { return false };
-        // There is room: the ring holds all chunks that there are.
+        // There is room: the ring holds all chunks.
         let sent = self.filled.send_one(chunk);
         debug_assert!(sent.is_ok());
         true
     }
 
-    /// Shows what was sent; false if that is left to the other thread.
+    /// Shows the sent packets; false if the other thread must do it.
     fn show(&self, horizon: u64) -> bool {
         let Some(Ok(mut eye)) = self.eye.as_ref().map(|eye| eye.try_lock()) else { return false };
         !eye.is_behind && eye.show_at_once(horizon)
     }
 
-    /// An empty chunk, waiting for one if nothing may be missed.
+    /// An empty chunk. Waits for one if the view must not miss packets.
     fn empty_chunk(&mut self) -> Option<Chunk> {
         loop {
             self.spent.receive(&mut self.empty, usize::MAX);
@@ -282,31 +282,31 @@ impl ViewInput {
 impl Drop for ViewInput {
     fn drop(&mut self) {
         self.hand_over();
-        // In this order: who wakes up finds that nothing more comes.
+        // In this order, so that the woken thread sees the end.
         let (filled, _) = channel(1);
         drop(std::mem::replace(&mut self.filled, filled));
         self.bell.ring();
     }
 }
 
-/// What the thread has.
+/// The state of the view's thread.
 struct Eye {
     view: Box<dyn View>,
     filled: Receiver<Chunk>,
     spent: Sender<Chunk>,
     tally: Arc<Tally>,
     failed: Arc<Event>,
-    /// How many interfaces the view knows.
+    /// The number of interfaces that the view has received.
     known: usize,
     fresh: Vec<Chunk>,
-    /// After it, nothing more is shown.
+    /// After an error, no more packets are shown.
     error: Option<Error>,
-    /// The view has something left to do.
+    /// The view has work left.
     is_behind: bool,
 }
 
 impl Eye {
-    /// Shows what was sent, and does what the view has left to do.
+    /// Shows the sent packets, and does the remaining work of the view.
     fn look(&mut self) -> bool {
         // Read before the ring: all older packets were handed over before.
         let horizon = self.tally.horizon.get();
@@ -319,7 +319,7 @@ impl Eye {
         found
     }
 
-    /// As [`Eye::look`], but waits for nobody; false if something is left to do.
+    /// As [`Eye::look`], but does not block; false if there is work left.
     fn show_at_once(&mut self, horizon: u64) -> bool {
         let _on_panic = OnPanic(Arc::clone(&self.failed));
         self.show_all(horizon);
@@ -333,8 +333,8 @@ impl Eye {
         !self.is_behind
     }
 
-    /// Shows what was sent, and that no packet older than `horizon` follows. False if it was
-    /// nothing.
+    /// Shows the sent packets, and announces that no packet older than `horizon` follows. False if
+    /// there were none.
     fn show_all(&mut self, horizon: u64) -> bool {
         let mut fresh = std::mem::take(&mut self.fresh);
         let mut found = false;
@@ -357,7 +357,7 @@ impl Eye {
         found
     }
 
-    /// Ends the capture once nothing more can be shown.
+    /// Ends the capture after an error of the view.
     fn report(&self) {
         if self.error.is_some() {
             self.failed.happen();
@@ -379,7 +379,7 @@ impl Eye {
         Ok(())
     }
 
-    /// Tells the view of the interfaces up to this one.
+    /// Passes the interfaces up to this one to the view.
     #[inline]
     fn introduce(&mut self, interface: u32) -> Result<()> {
         if (interface as usize) < self.known {
@@ -394,7 +394,7 @@ impl Eye {
     }
 }
 
-/// Shows packets until no more come, on the thread of this bell.
+/// Shows packets until the end, on the thread of this bell.
 fn run(eye: &Mutex<Eye>, bell: &Doorbell) -> Option<Error> {
     let mut calm = Calm::new();
     let _on_panic = OnPanic(Arc::clone(&lock(eye).failed));

@@ -1,4 +1,5 @@
-//! The receiving side of a capture: frames become blocks in chunks, chunks go to the writer.
+//! The receiving side of a capture: encodes frames as blocks in chunks, and passes chunks to the
+//! writer.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,31 +17,32 @@ use crate::port::Rx;
 use crate::session::interfaces::Placing;
 use crate::sync::Doorbell;
 
-/// Longest sleep: the receiving ends say how long they may.
+/// The longest sleep; the receiving ends may require shorter ones.
 const LONGEST_SLEEP: Duration = Duration::from_secs(1);
-/// The same while a merge finds the first packets: other ends wait for the time of this end.
+/// The same while a merge determines the first packets: other ends wait for the watermark of this
+/// end.
 const LIMITED_SLEEP: Duration = Duration::from_millis(50);
 
-/// One receiving end's way to the writer, or to the writers of its interfaces.
+/// One receiving end's route to the writer, or to the writers of its interfaces.
 #[derive(Default)]
 pub(super) struct Route {
-    /// One, or one for each interface; none if nothing is written.
+    /// One, or one for each interface; none without a writer.
     pub(super) lanes: Vec<Lane>,
     pub(super) placing: Placing,
-    /// The port waits for us and loses nothing.
+    /// The port waits for its consumer and loses no packets.
     pub(super) lossless: bool,
-    /// The quota if a merge finds the first packets; `None` otherwise.
+    /// The quota if a merge determines the first packets; `None` otherwise.
     pub(super) quota: Option<Quota>,
     /// Opens files for interfaces that are described later, if each has a separate file.
     pub(super) splitter: Option<Arc<Splitter>>,
 }
 
-/// How many more packets of a receiving end may be among the first ones of all ends. It bounds the
+/// How many more packets of a receiving end may be among the first ones of all ends. It limits the
 /// memory for packets beyond the limit.
 #[derive(Clone, Copy)]
 pub(super) struct Quota {
     left: u64,
-    /// Timestamp of the newest packet so far. Once `left` is 0, only older packets are taken.
+    /// Timestamp of the newest packet so far. When `left` is 0, only older packets are taken.
     newest: u64,
 }
 
@@ -50,7 +52,7 @@ impl Quota {
     }
 }
 
-/// What a receiving thread does with its frames: encode them, or only count them.
+/// The consumer of a receiving thread: encodes frames, or only counts them.
 pub(super) struct Worker {
     /// One per receiving end.
     pub(super) routes: Vec<Route>,
@@ -58,7 +60,7 @@ pub(super) struct Worker {
     pub(super) limit: Option<Arc<Limit>>,
     /// For immediate delivery.
     pub(super) promise: Option<Promise>,
-    /// The writing that this thread does itself, unless the writing thread is at work.
+    /// The writing that this thread does itself, unless the writing thread is active.
     pub(super) writing: Option<Arc<Writing>>,
 }
 
@@ -112,7 +114,7 @@ impl Consumer for Worker {
                 bells.push(bell);
             }
         }
-        // Who wakes up finds all lanes ended.
+        // The woken threads see that all lanes have ended.
         bells.iter().for_each(|bell| bell.ring());
         Ok(())
     }
@@ -182,7 +184,7 @@ impl Route {
         }
     }
 
-    /// There is no file for the interface of this frame.
+    /// Counts a frame whose interface has no file.
     #[cold]
     fn lose(&self, frame: &Frame) {
         let (position, _) = self.placing.place_late(frame);
@@ -191,7 +193,7 @@ impl Route {
         }
     }
 
-    /// The lane of a frame, and its place there.
+    /// The lane of a frame, and its interface there.
     fn lane_of(&mut self, frame: &Frame) -> Option<(&mut Lane, (u32, Direction))> {
         let Self { placing, lanes, .. } = self;
         let (interface, direction) = placing.place_late(frame);

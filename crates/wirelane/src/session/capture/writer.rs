@@ -22,7 +22,7 @@ use crate::session::interfaces;
 use crate::stats::RxCounters;
 use crate::sync::{Counter, Doorbell, Watermark};
 
-/// The longest sleep while packets wait for the view to be done with those before.
+/// The longest sleep while packets wait until the view has shown earlier ones.
 const SHORT_SLEEP: Duration = Duration::from_millis(1);
 
 /// How long to wait for a silent input while there is memory, in nanoseconds: on a busy machine its
@@ -31,9 +31,9 @@ const LONGEST_WAIT: u64 = 10_000_000_000;
 
 /// The writer's end of a [`super::worker::Lane`].
 pub(super) struct Input {
-    /// The interface of its packets; `None` if they are of several.
+    /// The interface of its packets; `None` if they have several.
     pub(super) interface: Option<u32>,
-    /// Who may find more.
+    /// A file that may describe further interfaces.
     pub(super) late: Option<Arc<InterfaceTable>>,
     pub(super) filled: Receiver<Chunk>,
     pub(super) spent: Sender<Chunk>,
@@ -51,56 +51,56 @@ impl Input {
 /// The limit of a writer's wait for a silent input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Patience {
-    /// The clock: packets that are too old leave.
+    /// By the clock: packets that are too old leave.
     Clock,
-    /// The input while there is memory, and then the clock.
+    /// Wait for the input while there is memory, and then by the clock.
     Memory,
-    /// The input, however long it takes. A separate thread fills it, and waits for no other input.
+    /// Wait for the input without a limit. A separate thread fills it, and waits for no other input.
     Input,
 }
 
 pub(super) struct WriterThread {
-    /// `None` if packets are only looked at.
+    /// `None` if packets are only viewed.
     pub(super) file: Option<CaptureWriter>,
-    /// Who looks at the packets.
+    /// The view of the packets, if there is one.
     pub(super) view: Option<ViewInput>,
     pub(super) inputs: Vec<Input>,
-    /// How many of them have ended.
+    /// How many inputs have ended.
     pub(super) ended: usize,
-    /// The packets of the single input keep their order, whatever their times.
+    /// The packets of the single input keep their order, independent of their times.
     pub(super) keeps_order: bool,
-    /// Blocks of files that are read, for the file.
+    /// Blocks of the files that are read, for this file.
     pub(super) metadata: Vec<Arc<MetadataQueue>>,
-    /// The interfaces of the file, and their counters as far as they are described in it.
+    /// The interfaces of the file, and the counters of the interfaces that are described in it.
     pub(super) roster: Arc<Roster>,
     pub(super) counters: Vec<Arc<RxCounters>>,
-    /// Those that the file cannot hold, with why.
+    /// Interfaces that the file cannot store, and the reasons.
     pub(super) refused: BTreeMap<u32, CaptureError>,
     pub(super) bell: Arc<Doorbell>,
     /// How long to wait for a silent input when memory is scarce, in nanoseconds.
     pub(super) lateness: u64,
     /// The memory of the lanes.
     pub(super) credit: Arc<Credit>,
-    /// How many packets may leave; `None` if all may.
+    /// How many packets may leave; `None` for all.
     pub(super) share: Option<Share>,
     pub(super) patience: Patience,
-    /// What has been merged is written at once.
+    /// Merged packets are written at once.
     pub(super) prompt: bool,
-    /// How often the counters are written, in nanoseconds.
+    /// Time between two statistics blocks, in nanoseconds.
     pub(super) statistics_every: u64,
-    /// What is written so far, for other threads.
+    /// The written packets so far, for other threads.
     pub(super) written: Arc<Progress>,
-    /// Set when nothing more can be written.
+    /// Set after a failure to write.
     pub(super) failed: Arc<Event>,
     pub(super) ledger: Ledger,
     pub(super) fresh: Vec<Chunk>,
     pub(super) scratch: Vec<u8>,
     pub(super) calm: Calm,
-    /// The last look has found packets.
+    /// The last step has found packets.
     pub(super) is_busy: bool,
 }
 
-/// What one writer has written so far, for other threads.
+/// The written packets of one writer so far, for other threads.
 #[derive(Default)]
 pub(super) struct Progress {
     files: Counter,
@@ -115,7 +115,7 @@ impl Progress {
         self.bytes.set(written.bytes);
     }
 
-    /// What all of these have written.
+    /// The written packets of all these writers.
     pub(super) fn sum(all: &[Arc<Self>]) -> Written {
         let sum = |of: fn(&Self) -> &Counter| all.iter().map(|one| of(one).value()).sum();
         Written {
@@ -143,15 +143,15 @@ impl Finished {
 }
 
 impl WriterThread {
-    /// Ends the file. After an error it goes on taking and counting packets until every input has
-    /// ended: nothing disappears silently, and no worker waits for a dead writer.
+    /// Ends the file. After an error it continues to take and count packets until every input has
+    /// ended, so that every packet is counted and no worker waits for a dead writer.
     pub(super) fn end(
         mut self,
         merge: ChunkMerge,
         started: u64,
         error: Option<CaptureError>,
     ) -> Finished {
-        // What was merged can be seen to its end.
+        // Lets the view end after all merged packets.
         self.view = None;
         let violations = merge.violations();
         if error.is_some() {
@@ -174,7 +174,7 @@ impl WriterThread {
         Finished { written, violations, error, notes: self.notes() }
     }
 
-    /// What became of interfaces and of what is beside packets, if the file cannot hold it.
+    /// Notes about interfaces and metadata that the file cannot store.
     fn notes(&self) -> Vec<String> {
         let of = |(interface, error): (&u32, &CaptureError)| {
             let counters = self.counters.get(*interface as usize)?;
@@ -183,7 +183,7 @@ impl WriterThread {
         };
         let mut lost = self.file.as_ref().map(CaptureWriter::lost).unwrap_or_default();
         if self.metadata.is_empty() {
-            // Who captures to pcap knows that it has no interfaces.
+            // A pcap file loses no interfaces that the user expects.
             lost.interfaces = 0;
         }
         let displaced = self.file.as_ref().and_then(CaptureWriter::displaced);
@@ -192,7 +192,7 @@ impl WriterThread {
         refused.chain(lost.notes()).chain(displaced).chain(shortage).collect()
     }
 
-    /// Writes what there is; true once every input has ended.
+    /// Writes the available packets; true after every input has ended.
     pub(super) fn step(
         &mut self,
         merge: &mut ChunkMerge,
@@ -213,8 +213,8 @@ impl WriterThread {
         // A writer that shares a limit may have to wait for the others.
         let finished = finished && (self.share.is_none() || merge.is_empty());
         let is_over = self.share.as_ref().is_some_and(Share::is_used_up);
-        // Packets may wait for the decision about other writers' packets. After the limit,
-        // time stands still.
+        // Packets may wait for the decision about other writers' packets. After the limit, the
+        // horizon no longer advances.
         let horizon = if is_over { 0 } else { merge.horizon().min(merge.oldest()) };
         self.view.iter_mut().for_each(|view| view.pause(horizon));
         let due = now >= *next_statistics;
@@ -240,8 +240,8 @@ impl WriterThread {
         Ok(finished)
     }
 
-    /// How long to wait for a silent input now. Rather out of order than lost: waiting packets take
-    /// memory.
+    /// How long to wait for a silent input now. Disorder is preferred to losses: waiting packets
+    /// need memory.
     fn wait(&self) -> u64 {
         let is_scarce = self.credit.is_scarce();
         match self.patience {
@@ -254,11 +254,11 @@ impl WriterThread {
         if short { self.lateness } else { self.lateness.max(LONGEST_WAIT) }
     }
 
-    /// Takes over new chunks; true once every input has ended.
+    /// Takes new chunks; true after every input has ended.
     fn collect(&mut self, merge: &mut ChunkMerge) -> bool {
         let mut ended = 0;
         for (i, input) in self.inputs.iter_mut().enumerate() {
-            // Read before the ring: everything older was handed over before.
+            // Read before the ring: all older packets were handed over before.
             let time = input.watermark.get();
             self.is_busy |= input.filled.receive(&mut self.fresh, usize::MAX) > 0;
             for mut chunk in self.fresh.drain(..) {
@@ -282,9 +282,9 @@ impl WriterThread {
         ended == self.inputs.len()
     }
 
-    /// Describes interfaces that were found since. Their packets come after them. Those that the
-    /// format cannot hold end the copy of a file; of a network they come and go, and the others are
-    /// captured on.
+    /// Describes interfaces that were found since the last call; their packets follow. If the
+    /// format cannot store an interface, copying a file ends with an error. A capture of a network
+    /// continues with the other interfaces.
     fn add_interfaces(&mut self) -> Result<(), CaptureError> {
         let is_copy = self.inputs.iter().any(|input| input.late.is_some());
         for interface in self.roster.since(self.counters.len()) {
@@ -303,7 +303,7 @@ impl WriterThread {
         Ok(())
     }
 
-    /// Writes the blocks that were read before the packets that have come.
+    /// Writes the blocks that were read before the received packets.
     fn add_blocks(&mut self) -> Result<(), CaptureError> {
         let Self { metadata, file: Some(file), .. } = self else { return Ok(()) };
         for block in metadata.iter().flat_map(|queue| std::iter::from_fn(|| queue.take())) {
@@ -314,7 +314,7 @@ impl WriterThread {
         Ok(())
     }
 
-    /// Writes the packets that may leave: those older than all inputs' watermarks, and overdue
+    /// Writes the packets that may leave: packets older than all inputs' watermarks, and overdue
     /// ones.
     fn write_ready(&mut self, merge: &mut ChunkMerge, overdue: u64) -> Result<(), CaptureError> {
         let Self { file, view, ledger, inputs, refused, counters, share, .. } = self;
@@ -345,7 +345,7 @@ impl WriterThread {
                     if !refused.contains_key(&record.interface) {
                         return file.write_with(&record, options);
                     }
-                    // The file takes another packet instead.
+                    // Another packet takes its place in the limit.
                     taken -= 1;
                     if let Some(counters) = counters.get(record.interface as usize) {
                         counters.count_unwritten(1, Some(u64::from(record.original_len)));
@@ -362,7 +362,7 @@ impl WriterThread {
         }
     }
 
-    /// Once the limit is reached, drops the rest.
+    /// After the limit is reached, drops the rest.
     fn cut_rest(&mut self, merge: &mut ChunkMerge) {
         if !self.share.as_ref().is_some_and(Share::is_used_up) {
             return;
@@ -379,14 +379,14 @@ impl WriterThread {
         }
     }
 
-    /// The counters of every interface, as statistics blocks say them.
+    /// The counters of every interface, as for statistics blocks.
     fn statistics(&self, start: u64, end: Option<u64>) -> Vec<Statistics> {
         interfaces::statistics(&self.counters, start, end)
     }
 
-    /// Whether there is news.
+    /// Whether an input has chunks or has ended.
     pub(super) fn is_ready(&mut self) -> bool {
-        // An end is news, too, but once.
+        // The end of an input is reported once.
         let mut finished = 0;
         for input in &mut self.inputs {
             if input.filled.is_ready() {
@@ -403,7 +403,7 @@ impl WriterThread {
         if self.holds_packets() { SHORT_SLEEP } else { longest }
     }
 
-    /// Whether packets wait for the view to be done with those before.
+    /// Whether packets wait until the view has shown earlier ones.
     pub(super) fn holds_packets(&self) -> bool {
         self.view.as_ref().is_some_and(ViewInput::is_held)
     }
@@ -441,7 +441,7 @@ fn give_back(spent: &mut Sender<Chunk>, chunk: Chunk) {
     debug_assert!(returned.is_ok());
 }
 
-/// Which interface the packets come from that the file has taken and not yet safely written.
+/// The interfaces of the packets that the file has taken and not safely written yet.
 #[derive(Default)]
 pub(super) struct Ledger {
     entries: VecDeque<(u32, u64)>,
@@ -457,7 +457,7 @@ impl Ledger {
         }
     }
 
-    /// Forgets the first entries: `safe` packets are in the file in all.
+    /// Removes entries: `safe` packets are in the file in total.
     fn settle(&mut self, safe: u64) {
         while let Some((_, count)) = self.entries.front_mut() {
             let covered = (safe - self.settled).min(*count);
@@ -470,12 +470,12 @@ impl Ledger {
         }
     }
 
-    /// The file ends with `safe` packets: all that was entered beyond is lost.
+    /// The file ends with `safe` packets: all later packets are lost.
     fn lost_after(&mut self, safe: u64, counters: &[Arc<RxCounters>]) {
         self.settle(safe);
         for (interface, packets) in self.entries.drain(..) {
             let Some(counters) = counters.get(interface as usize) else { continue };
-            // How long these packets were is no longer known.
+            // The lengths of these packets are no longer known.
             counters.count_unwritten(packets, None);
         }
     }

@@ -23,17 +23,17 @@ use crate::session::interfaces::{Interface, Placing, interfaces};
 use crate::sync::lock;
 use crate::threads::Count;
 
-/// Bytes between a receiving end whose port waits and the writer: they stay in the cache.
+/// Bytes between a receiving end whose port waits and the writer: they remain in the cache.
 const CACHED: usize = 1 << 20;
-/// The least time that a writer waits for a silent queue, beyond the port's own lateness, in
-/// nanoseconds. Covers a worker's longest sleep and the age of a partly filled chunk.
+/// The least time that a writer waits for a silent queue, beyond the port's lateness, in
+/// nanoseconds. Covers a short sleep of the receiving end and the age of a partly filled chunk.
 const SLACK: u64 = 200_000_000;
 
 /// The writing threads. Dropping it waits for them.
 pub(super) struct Writers {
     /// The threads that write; `None` without any.
     pub(super) opener: Option<Arc<Opener>>,
-    /// How many writing and viewing threads run.
+    /// The number of running writing and viewing threads.
     pub(super) running: Arc<Count>,
     /// The thread of the view.
     pub(super) view: Option<ViewThread>,
@@ -47,7 +47,7 @@ pub(super) struct Writers {
     pub(super) halt: Halt,
 }
 
-/// The ports of a capture, the receiving ends of each, and what to do with their packets.
+/// The ports of a capture, the receiving ends of each, and the configuration.
 #[derive(Clone, Copy)]
 pub(super) struct Sources<'a> {
     pub(super) ports: &'a [Port],
@@ -57,13 +57,13 @@ pub(super) struct Sources<'a> {
     pub(super) is_alone: bool,
 }
 
-/// A lane into a file: the position of the receiving end that it comes from, and its interfaces.
+/// A lane into a file: the index of its receiving end, and its interfaces.
 type Member = (usize, Vec<Interface>);
 
 /// The files of a capture: the path of each, if it is written, and the lanes into it.
 struct Files {
     all: Vec<(Option<PathBuf>, Vec<Member>)>,
-    /// With a file for each interface: the path from which their names are made.
+    /// With a file for each interface: the path from which file names are derived.
     names: Option<(PathBuf, Names)>,
 }
 
@@ -96,7 +96,7 @@ impl Writers {
             .unwrap_or_default()
     }
 
-    /// How late a port may be, in nanoseconds.
+    /// The greatest lateness of a port, in nanoseconds.
     pub(super) fn lateness_of_ports(&self) -> u64 {
         self.lateness - SLACK
     }
@@ -165,11 +165,10 @@ impl Writers {
 
     /// Reserves memory for `lanes` lanes. `merges`: several lanes lead into the same file.
     fn reserve(&mut self, from: Sources<'_>, lanes: usize, merges: bool) -> Result<Arc<Credit>> {
-        // A port that waits needs no memory to be patient with, only what keeps both sides busy.
-        // A merge does: it holds the chunks of one queue until the other queues have caught up.
+        // A port that waits needs only enough memory to keep both sides busy. A merge needs more:
+        // it holds the chunks of one queue until the other queues have caught up.
         let waits = from.is_lossless() && !merges;
-        // As much again as the private memory of the lanes, so that it is not scarce from the
-        // start.
+        // Twice the reserved memory of the lanes, so that memory is not scarce from the start.
         let wanted = from.config.most_before_writer(from.ends(), 2 * OWN * lanes * CHUNK);
         let wanted = wanted.min(if waits { CACHED * lanes } else { usize::MAX });
         let allotment = Allotment::of_rest_for(wanted);
@@ -238,18 +237,18 @@ impl Drop for Writers {
 }
 
 impl Sources<'_> {
-    /// How many receiving ends there are.
+    /// The number of receiving ends.
     fn ends(&self) -> usize {
         self.inputs.iter().flatten().count()
     }
 
-    /// Whether every port waits for us and loses nothing.
+    /// Whether every port waits for its consumer and loses no packets.
     fn is_lossless(&self) -> bool {
         self.ports.iter().all(|port| port.info().lossless)
     }
 
-    /// Whether all packets come from files. Other programs number the packets of a file in its
-    /// order, so keep that order.
+    /// Whether all packets are from files. Other programs number packets in file order, so the
+    /// order is kept.
     fn is_file(&self) -> bool {
         self.ports.iter().all(|port| port.info().backend == Backend::File)
     }
@@ -286,7 +285,7 @@ impl Sources<'_> {
         let of_port = |(port, inputs): (&Port, &Vec<Rx>)| {
             let lossless = port.info().lossless;
             let route = move |rx: &Rx| {
-                // A file of one link type refuses packets of others, which then do not count.
+                // A file with one link type refuses packets of others, which then do not count.
                 let refuses = is_of_one_type && rx.discovered().is_some();
                 let quota = packets.filter(|_| !refuses).map(Quota::new);
                 let (lanes, placing) = (Vec::new(), Placing::of(rx));
@@ -297,7 +296,7 @@ impl Sources<'_> {
         self.ports.iter().zip(self.inputs).flat_map(of_port).collect()
     }
 
-    /// How long the writer of a file with `members` of the `lanes` lanes waits for a silent one.
+    /// How long the writer of a file with `members` of the `lanes` lanes waits for a silent lane.
     fn patience(&self, members: usize, lanes: usize, is_limited: bool) -> Patience {
         // One file can have much older packets than another.
         let is_apart = is_limited || self.is_file() && !self.has_pipe() && members > 1;
@@ -310,7 +309,7 @@ impl Sources<'_> {
         }
     }
 
-    /// The way of a receiving end to a file. With `split`, later interfaces get separate files.
+    /// The lane of a receiving end into a file. With `split`, later interfaces get separate files.
     fn way(&self, end: usize, interfaces: Vec<Interface>, split: bool) -> Way {
         let rx = self.inputs.iter().flatten().nth(end);
         let discovered = rx.and_then(Rx::discovered).cloned();
@@ -346,7 +345,7 @@ impl Files {
     }
 }
 
-/// Refuses to split what cannot be split.
+/// Refuses outputs that cannot be split.
 fn check_split(output: &OutputConfig, inputs: &[Vec<Rx>], is_viewed: bool) -> Result<()> {
     let refuse = |object: &'static str, cause: &'static str, help: &'static str| {
         Err(Error::usage(object, cause).help(help))
@@ -371,7 +370,7 @@ fn check_split(output: &OutputConfig, inputs: &[Vec<Rx>], is_viewed: bool) -> Re
 fn section(own: &Section, files: &[&Arc<FileMetadata>], ports: usize) -> Section {
     let mut section = own.clone();
     if !files.is_empty() && files.len() == ports {
-        // All of it was captured elsewhere, or at another time.
+        // All packets were captured elsewhere, or at another time.
         section.hardware.clear();
         section.os.clear();
     }

@@ -1,8 +1,8 @@
-//! The writing of packets by a separate thread or, for immediate delivery, by the thread that
-//! received them.
+//! Writes packets on a separate thread or, for immediate delivery, on the thread that received
+//! them.
 //!
-//! Waking a thread takes a tenth of a millisecond. So an idle receiving thread writes its packets
-//! itself, unless the writing thread is writing.
+//! Waking a thread takes 100 µs. So an idle receiving thread writes its packets itself, unless the
+//! writing thread is writing.
 
 use std::sync::Mutex;
 
@@ -13,7 +13,7 @@ use super::writer::{Finished, WriterThread};
 use crate::pcap::CaptureError;
 use crate::sync::{Doorbell, lock};
 
-/// The state of the writing, for the thread that writes. `None` at the end.
+/// The state of writing, for the thread that writes. `None` at the end.
 pub(super) struct Writing(Mutex<Option<State>>);
 
 struct State {
@@ -21,7 +21,7 @@ struct State {
     merge: ChunkMerge,
     started: u64,
     next_statistics: u64,
-    /// Ends the writing.
+    /// Ends writing.
     error: Option<CaptureError>,
 }
 
@@ -55,8 +55,8 @@ impl Writing {
         }
     }
 
-    /// Writes what there is on the calling thread. False if that is left to the writing thread,
-    /// which has to be woken.
+    /// Writes the available packets on the calling thread. False if the writing thread must do it,
+    /// and must be woken.
     pub(super) fn help(&self) -> bool {
         let Ok(mut place) = self.0.try_lock() else { return false };
         let Some(state) = place.as_mut() else { return false };
@@ -65,7 +65,7 @@ impl Writing {
 }
 
 impl State {
-    /// Writes what there is. Whether that was all.
+    /// Writes the available packets; true after every input has ended or writing has failed.
     fn step(&mut self) -> bool {
         if self.error.is_none() {
             let Self { writer, merge, started, next_statistics, error } = self;

@@ -1,21 +1,21 @@
-//! What packets are counted by.
+//! The kinds of keys for counting packets.
 
 use std::fmt::{self, Display, Formatter};
 
-/// What packets are counted by.
+/// The kind of key for counting packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum By {
     /// The protocols of network and transport layer.
     Proto,
-    /// IP addresses: each packet for the one that sent it and the one that it is sent to.
+    /// IP addresses: each packet counts for its source and its destination.
     Host,
-    /// Ports of TCP, UDP and the like: each packet for both.
+    /// Ports of TCP, UDP and similar protocols: each packet counts for both.
     Port,
-    /// The queue that packets came by.
+    /// The queue of packets.
     Queue,
     /// VLAN tags.
     Vlan,
-    /// Who talks to whom, both directions together.
+    /// Flows, both directions together.
     Flow,
 }
 
@@ -24,7 +24,7 @@ impl By {
     pub const ALL: [Self; 6] =
         [Self::Proto, Self::Host, Self::Port, Self::Queue, Self::Vlan, Self::Flow];
 
-    /// Its name.
+    /// The name.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Proto => "proto",
@@ -36,7 +36,7 @@ impl By {
         }
     }
 
-    /// Whether a packet counts for whom it comes from and for whom it is sent to.
+    /// Whether a packet counts for its source and for its destination.
     pub const fn has_directions(self) -> bool {
         matches!(self, Self::Host | Self::Port | Self::Flow)
     }

@@ -1,4 +1,4 @@
-//! A running count: a receiving thread per queue, with tables of its own.
+//! A running count: a receiving thread per queue, with separate tables.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -24,18 +24,18 @@ use super::sum::{Load, Sum};
 use super::tables::{Counts, Row, Tables};
 use super::teller::Teller;
 
-/// Threads look after this time at the latest whether their tables are asked for.
+/// How long to wait for the tables of the threads.
 const ANSWER: Duration = Duration::from_millis(300);
 
 /// How to count.
 #[derive(Clone, Debug)]
 pub struct CountConfig {
-    /// By what.
+    /// The kinds of keys, each with a table.
     pub by: Vec<By>,
-    /// How many keys each table has room for. Twice as many are in memory at times, of at most 100
-    /// bytes each.
+    /// The maximum number of keys of each table. At times, twice as many are in memory, of at most
+    /// 100 bytes each.
     pub keys: usize,
-    /// What tunnels carry counts, by the innermost IP header, and not the outermost one.
+    /// Count tunnelled packets by the innermost IP header instead of the outermost one.
     pub inner: bool,
     /// All queues on one thread, instead of one thread per queue.
     pub single: bool,
@@ -62,26 +62,26 @@ impl Default for CountConfig {
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct CountOutcome {
-    /// What was counted, in the order of [`CountConfig::by`].
+    /// The counts, in the order of [`CountConfig::by`].
     pub tables: Vec<Counts>,
     /// The ports, with notes added while they ran.
     pub ports: Vec<PortInfo>,
     /// The counters of every queue.
     pub queues: Vec<QueueStats>,
-    /// Where the frames of all ports were when all threads had ended.
+    /// The frames of all ports by place, after all threads had ended.
     pub frames: FrameCounts,
-    /// Errors, the first one first. What was counted is valid nevertheless.
+    /// Errors, in order. The counts are valid nevertheless.
     pub errors: Vec<Error>,
 }
 
-/// Where the counted packets come from, and by what they are counted.
+/// The sources of the counted packets, and the kinds of keys.
 struct Sources {
     by: Vec<By>,
     /// The spec of each port.
     specs: Vec<String>,
-    /// Each interface that is known from the start, with the position of its port.
+    /// Each interface that is known from the start, with the index of its port.
     interfaces: Vec<(usize, Interface)>,
-    /// Finds the interfaces that appear later, with the position of the port.
+    /// Finds the interfaces that appear later, with the index of the port.
     placings: Vec<(usize, Placing)>,
 }
 
@@ -89,17 +89,17 @@ struct Sources {
 pub struct Counting {
     receiving: Receiving<Worker>,
     sources: Sources,
-    /// What the threads have handed over.
+    /// The counts that the threads have handed over.
     tables: Mutex<Tables>,
     handed_over: mpsc::Receiver<Tables>,
-    /// How often they were asked to.
+    /// The number of requests to the threads.
     asked: Arc<AtomicU64>,
-    /// How many threads are not at an end.
+    /// The number of threads that have not ended.
     threads: Arc<AtomicUsize>,
 }
 
 impl Counting {
-    /// Starts the threads, and lets packets in when all of them are ready.
+    /// Starts the threads, and starts the ports when all threads are ready.
     ///
     /// # Errors
     /// A CPU cannot be used, or a port refuses to start.
@@ -157,7 +157,7 @@ impl Counting {
         threads.each_alone().start(ports, work)
     }
 
-    /// What was counted so far, but for packets of the last moment.
+    /// The counts so far, without the latest packets.
     pub fn counts(&self) -> Vec<Counts> {
         let mut tables = self.tables.lock().unwrap_or_else(PoisonError::into_inner);
         self.handed_over.try_iter().for_each(|before| tables.join(before));
@@ -186,7 +186,7 @@ impl Sources {
         Self { by: by.to_vec(), specs, interfaces: known, placings }
     }
 
-    /// What is in `tables`, and what the ports counted.
+    /// The counts of `tables` and of the ports.
     fn counts(&self, tables: &Tables) -> Vec<Counts> {
         let of = |by: &By| match by {
             By::Queue => Some(by_queue(&self.all(), &self.specs)),
@@ -255,10 +255,10 @@ fn by_queue(interfaces: &[(usize, Interface)], specs: &[String]) -> Counts {
 
 /// The link types of the packets of a receiving end.
 struct Links {
-    /// Of all, or of those whose interface is not known.
+    /// The link type of all packets, or of packets whose interface is not known.
     whole: u16,
     placing: Placing,
-    /// Of the interfaces, as far as they had packets.
+    /// The link types of interfaces, up to the highest one with packets.
     found: Vec<u16>,
 }
 
@@ -281,7 +281,7 @@ impl Links {
     }
 }
 
-/// What a receiving thread does with its frames.
+/// The consumer of a receiving thread.
 struct Worker {
     /// One per receiving end.
     links: Vec<Links>,

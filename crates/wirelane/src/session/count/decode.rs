@@ -4,10 +4,10 @@ use crate::wire::flow::Transport;
 use crate::wire::link::Link;
 use crate::wire::{Addresses, EtherType, Layers, Ports, Protocol, Tunnel, WireError};
 
-/// Tunnels in tunnels that are looked into.
+/// The maximum number of nested tunnels to decode.
 const DEPTH: usize = 4;
 
-/// Why packets have no key.
+/// The reason for packets without a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Reason {
@@ -17,11 +17,11 @@ pub enum Reason {
     NoPorts,
     /// The captured bytes end within the headers.
     Cut,
-    /// A header holds what it must not.
+    /// A header contains an invalid value.
     Malformed,
-    /// The link type is unknown here.
+    /// The link type is not supported.
     UnknownLink,
-    /// The link encrypted their content.
+    /// The link layer encrypted their content.
     Encrypted,
 }
 
@@ -36,7 +36,7 @@ impl Reason {
         Self::Encrypted,
     ];
 
-    /// As in JSON.
+    /// The name in JSON.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::NotIp => "not_ip",
@@ -69,8 +69,8 @@ pub(super) struct Internet {
     pub(super) ports: Result<Ports, Reason>,
 }
 
-/// Decodes the bytes of a packet of a LINKTYPE_ value; `inner`: what tunnels carry, and not the
-/// outermost IP header.
+/// Decodes the bytes of a packet of a LINKTYPE_ value; `inner`: use the innermost IP header of
+/// tunnels instead of the outermost one.
 #[inline]
 pub(super) fn decode(link_type: u16, data: &[u8], inner: bool) -> Result<Front, Reason> {
     match Link::parse(link_type, data) {
@@ -86,8 +86,7 @@ pub(super) fn decode(link_type: u16, data: &[u8], inner: bool) -> Result<Front, 
     }
 }
 
-/// What the IP header says, and that of which protocol it is; of those in tunnels the innermost, if
-/// `inner` says so.
+/// The IP header and its ethertype; with `inner`, from the innermost tunnel.
 #[inline]
 fn internet(
     mut ethertype: EtherType,
@@ -103,7 +102,7 @@ fn internet(
             let Some(outer) = layers.1.filter(|outer| !outer.is_fragment) else { break };
             let Some(tunnel) = Tunnel::of(outer.protocol, outer.bytes) else { break };
             let bytes = outer.bytes.get(tunnel.at..).unwrap_or_default();
-            // What is no IP packet, or not there as a whole, leaves the packet that carries it.
+            // If the inner packet is not IP or not complete, the outer packet counts.
             let Ok(inside @ (_, Some(_))) = Layers::network(tunnel.ethertype, bytes, 0) else {
                 break;
             };

@@ -1,4 +1,4 @@
-//! Counting behind a merge by time, for the first packets of several queues (`-c`).
+//! Counts behind a merge by time, for the first packets of several queues (`-c`).
 
 use crate::error::Result;
 use crate::pcap::Record;
@@ -10,7 +10,7 @@ use super::teller::Teller;
 /// Counts packets on the one thread that receives all of them.
 pub(super) struct InOrder {
     teller: Teller,
-    /// Of the interfaces.
+    /// By interface.
     link_types: Vec<u16>,
 }
 

@@ -8,7 +8,7 @@ use crate::wire::{Addresses, EtherType, Ports, Protocol};
 /// The key under which packets are counted.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Key {
-    /// The type of the network layer; of IP, also the protocol behind any extension headers.
+    /// The type of the network layer; for IP, also the protocol after any extension headers.
     Proto(u16, Option<Protocol>),
     /// An IP address.
     Host(IpAddr),
@@ -18,16 +18,16 @@ pub enum Key {
     Queue(String),
     /// The outermost and the innermost VLAN tag, if there are any.
     Vlan([Option<u16>; 2]),
-    /// Both ends; the end that sent first is the first.
+    /// Both ends; the sender of the first packet is first.
     Flow(Endpoint, Endpoint, Protocol),
 }
 
 /// One end of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Endpoint {
-    /// Its address.
+    /// The address.
     pub address: IpAddr,
-    /// Its port, if the protocol has ports.
+    /// The port, if the protocol has ports.
     pub port: Option<u16>,
 }
 
@@ -59,10 +59,10 @@ impl Display for Endpoint {
     }
 }
 
-/// The type of all packets of IEEE 802.3, which have a length in place of a type.
+/// The type of all packets of IEEE 802.3, which have a length instead of a type.
 pub(super) const LLC: u16 = 0;
 
-/// The name of a network layer, in tcpdump's language if there is one.
+/// The name of a network layer, in tcpdump's language if it has one.
 fn network(ethertype: u16, f: &mut Formatter<'_>) -> fmt::Result {
     let name = match ethertype {
         LLC => "llc",
@@ -83,7 +83,7 @@ fn network(ethertype: u16, f: &mut Formatter<'_>) -> fmt::Result {
     f.write_str(name)
 }
 
-/// Ethertype and protocol: the latter plus one, so that 0 is none.
+/// Ethertype and protocol. The protocol is stored plus one, so that 0 means none.
 #[inline]
 pub(super) fn pack_proto(ethertype: EtherType, protocol: Option<Protocol>) -> u64 {
     let ethertype = if ethertype.is_length() { LLC } else { ethertype.0 };
@@ -104,7 +104,7 @@ pub(super) fn unpack_port(packed: u64) -> Key {
     Key::Port((packed >> 8) as u16, Protocol(packed as u8))
 }
 
-/// Each identifier plus one, so that 0 is none.
+/// Each identifier is stored plus one, so that 0 means none.
 #[inline]
 pub(super) fn pack_vlan([outer, inner]: [Option<u16>; 2]) -> u64 {
     let pack = |id: Option<u16>| id.map_or(0, |id| u64::from(id) + 1);
@@ -116,7 +116,7 @@ pub(super) fn unpack_vlan(packed: u64) -> Key {
     Key::Vlan([id((packed >> 32) as u32), id(packed as u32)])
 }
 
-/// An address. The first word tells IPv4 from IPv6.
+/// An address. The first word distinguishes IPv4 from IPv6.
 pub(super) type PackedHost = [u64; 3];
 
 const V4: u64 = 4;
@@ -173,7 +173,7 @@ pub(super) fn pack_flow(
     ([head, one[0], one[1], other[0], other[1]], is_reply)
 }
 
-/// The flow as its first end sees it, or as the second one does.
+/// The flow from the view of its first end, or of the second one if `is_reply`.
 pub(super) fn unpack_flow([head, a, b, c, d]: PackedFlow, is_reply: bool) -> Key {
     let version = head >> 48;
     let end = |high, low, port: u64| Endpoint {

@@ -7,9 +7,9 @@
 //! ```
 //!
 //! Each thread decodes a packet once for all tables, and shares no table. A request for the counts
-//! asks every thread for its tables: the thread hands them over, which costs it nothing, and
-//! continues with empty tables. The memory of all tables is bounded; packets whose key finds no
-//! room are counted together.
+//! asks every thread for its tables: the thread hands them over at no cost, and continues with
+//! empty tables. The memory of all tables is bounded; packets whose key finds no room are counted
+//! together.
 //!
 //! ```
 //! use std::time::Duration;

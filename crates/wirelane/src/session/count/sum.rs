@@ -2,7 +2,7 @@
 
 use std::ops::AddAssign;
 
-/// Packets and their bytes, from the link header on.
+/// Packets and their bytes, including the link header.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Load {
     /// Packets.
@@ -22,20 +22,21 @@ impl AddAssign for Load {
 /// The counters of one key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sum {
-    /// Sent by the host or port; of a flow, by its first end; all packets of other keys.
+    /// For hosts and ports: sent by it. For flows: sent by the first end. For other keys: all
+    /// packets.
     pub sent: Load,
-    /// Sent to the host or port; of a flow, to its first end.
+    /// For hosts and ports: sent to it. For flows: sent to the first end.
     pub received: Load,
-    /// Time of the first packet, in ns since 1970.
+    /// Time of the first packet, in nanoseconds since 1970.
     pub first: u64,
-    /// Time of the last packet.
+    /// Time of the last packet, in nanoseconds since 1970.
     pub last: u64,
-    /// The first packet was one of those received.
+    /// The first packet is among the received ones.
     pub(super) is_reply: bool,
 }
 
 impl Sum {
-    /// One packet of this length.
+    /// The counters of one packet with `bytes` bytes.
     #[inline]
     pub(super) fn one(bytes: u32, time: u64, is_reply: bool) -> Self {
         let load = Load { packets: 1, bytes: bytes.into() };
@@ -52,7 +53,7 @@ impl Sum {
         all
     }
 
-    /// The same, seen from the other end.
+    /// The same, from the view of the other end.
     pub(super) fn reversed(self) -> Self {
         Self { sent: self.received, received: self.sent, is_reply: !self.is_reply, ..self }
     }

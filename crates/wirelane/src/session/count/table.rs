@@ -9,10 +9,10 @@ use foldhash::fast::RandomState;
 
 use super::sum::Sum;
 
-/// How many more keys tables that share it may hold.
+/// How many more keys the tables that share this room may have.
 pub(super) struct Room {
     left: AtomicUsize,
-    /// Taken at a time, so that threads seldom meet here.
+    /// Number of keys taken at a time, so that threads seldom contend.
     portion: usize,
 }
 
@@ -21,7 +21,7 @@ impl Room {
         Arc::new(Self { left: AtomicUsize::new(keys), portion: (keys / 64).clamp(1, 1024) })
     }
 
-    /// Takes up to `wanted`.
+    /// Takes up to `wanted` keys; returns the number taken.
     fn take(&self, wanted: usize) -> usize {
         let taken = self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| {
             (left > 0).then(|| left - left.min(wanted))
@@ -30,7 +30,7 @@ impl Room {
     }
 }
 
-/// Sums by key, as long as there is room.
+/// Sums by key, while there is room.
 pub(super) struct Table<K> {
     sums: HashMap<K, Sum, RandomState>,
     /// Packets whose key found no room.
@@ -44,7 +44,7 @@ impl<K: Hash + Eq + Copy> Table<K> {
         Self { sums: HashMap::default(), unplaced: Sum::default(), share }
     }
 
-    /// An empty one in the same room.
+    /// An empty table in the same room.
     pub(super) fn next(&self) -> Self {
         Self::new(&self.share.room)
     }
@@ -66,12 +66,12 @@ impl<K: Hash + Eq + Copy> Table<K> {
         }
     }
 
-    /// Adds all of another one.
+    /// Adds all of another table.
     pub(super) fn join(&mut self, other: Self) {
         let Self { sums, unplaced, share } = other;
         self.unplaced += unplaced;
         if self.sums.is_empty() && self.share.granted == 0 {
-            // Whatever is taken from the room of the other one is given back to it below.
+            // The other table's share is returned below.
             self.share.granted = self.share.room.take(sums.len());
             if self.share.granted == sums.len() {
                 self.sums = sums;
@@ -93,14 +93,14 @@ impl<K: Hash + Eq + Copy> Table<K> {
     }
 }
 
-/// The part of a room that a table has taken. Dropping it returns the part.
+/// A table's share of a room. Dropping it returns the share.
 struct Share {
     room: Arc<Room>,
     granted: usize,
 }
 
 impl Share {
-    /// Whether a table of `len` keys may hold one more.
+    /// Whether a table of `len` keys may add one more.
     fn has_room(&mut self, len: usize) -> bool {
         if len >= self.granted {
             self.granted += self.room.take(self.room.portion);

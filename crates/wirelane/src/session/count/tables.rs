@@ -13,9 +13,9 @@ use super::table::{Room, Table};
 /// The tables of one thread, or of all together.
 pub(super) struct Tables {
     tables: Vec<One>,
-    /// Something has to be decoded.
+    /// At least one table needs decoded packets.
     decodes: bool,
-    /// The innermost IP header counts, not the outermost.
+    /// The innermost IP header counts instead of the outermost.
     inner: bool,
 }
 
@@ -27,7 +27,7 @@ impl Tables {
         Self { decodes: !tables.is_empty(), inner, tables }
     }
 
-    /// Empty ones in the same room.
+    /// Empty tables in the same room.
     pub(super) fn next(&self) -> Self {
         let tables = self.tables.iter().map(|one| One::new(one.kind.next())).collect();
         Self { tables, decodes: self.decodes, inner: self.inner }
@@ -49,7 +49,7 @@ impl Tables {
         }
     }
 
-    /// Adds all of others, which are of the same kinds.
+    /// Adds all of `others`, which must have the same kinds.
     pub(super) fn join(&mut self, others: Self) {
         for (one, other) in self.tables.iter_mut().zip(others.tables) {
             one.kind.join(other.kind);
@@ -76,11 +76,11 @@ impl Tables {
 /// The counts of one kind of key.
 #[derive(Clone, Debug)]
 pub struct Counts {
-    /// The kind.
+    /// The kind of key.
     pub by: By,
-    /// In no order.
+    /// The rows, unordered.
     pub rows: Vec<Row>,
-    /// Packets that have no key, and why.
+    /// Packets without a key, by reason.
     pub without: Vec<(Reason, Load)>,
     /// Packets whose key found no room.
     pub unplaced: Sum,
@@ -103,8 +103,8 @@ impl Row {
 }
 
 impl Counts {
-    /// Puts the largest rows to the front, by bytes or by packets, and sorts those; all of them, if
-    /// `most` says so. The others stay in no order.
+    /// Moves the `most` largest rows to the front, by bytes or by packets, and sorts them. The
+    /// others remain unordered.
     pub fn sort(&mut self, by_bytes: bool, most: usize) {
         let size = |row: &Row| {
             let Load { packets, bytes } = row.all();
@@ -141,7 +141,7 @@ enum Kind {
 }
 
 impl Kind {
-    /// `None` for queues, which ports count themselves.
+    /// `None` for queues, which the ports count.
     fn new(by: By, room: &Arc<Room>) -> Option<Self> {
         Some(match by {
             By::Proto => Self::Proto(Table::new(room)),
@@ -225,7 +225,7 @@ impl Kind {
             (Self::Port(one), Self::Port(other)) => one.join(other),
             (Self::Vlan(one), Self::Vlan(other)) => one.join(other),
             (Self::Flow(one), Self::Flow(other)) => one.join(other),
-            // Tables are made in one order.
+            // All tables are created in one order.
             _ => {}
         }
     }

@@ -1,4 +1,4 @@
-//! The tables of one thread, which others may ask for while it counts.
+//! The tables of one thread, which other threads may request while it counts.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
@@ -27,13 +27,13 @@ impl Teller {
         Self { tables, asked, answered: 0, hand_over: hand_over.clone(), threads }
     }
 
-    /// Where packets are counted.
+    /// The current tables.
     #[inline]
     pub(super) fn tables(&mut self) -> &mut Tables {
         &mut self.tables
     }
 
-    /// Hands over the counts since the last time, if there is a new request.
+    /// Hands over the counts since the last request, if there is a new request.
     #[inline]
     pub(super) fn answer_if_asked(&mut self) {
         let asked = self.asked.load(Ordering::Acquire);
@@ -43,7 +43,7 @@ impl Teller {
         }
     }
 
-    /// Hands over the rest: the thread is at its end.
+    /// Hands over the rest at the end of the thread.
     pub(super) fn finish(&mut self) {
         self.answer();
         self.threads.fetch_sub(1, Ordering::AcqRel);
@@ -51,7 +51,7 @@ impl Teller {
 
     fn answer(&mut self) {
         let next = self.tables.next();
-        // The receiver may be gone.
+        // The receiver may have been dropped.
         let _ = self.hand_over.send(std::mem::replace(&mut self.tables, next));
     }
 }

@@ -14,21 +14,21 @@ use crate::stats::{QueueStats, TxStats};
 pub struct ForwardConfig {
     /// Only from the first port to the second.
     pub one_way: bool,
-    /// Swap the Ethernet addresses between two ports, too.
+    /// Swap the Ethernet addresses also between two ports.
     pub swap: bool,
     /// A discipline in front of every TX queue. Its limits drop packets of any source.
     pub qdisc: Option<QdiscSpec>,
     /// How disciplines select a packet's TX queue. [`QueueSelection::Explicit`] works as without
-    /// disciplines: by the position of the RX queue.
+    /// disciplines: by the index of the RX queue.
     pub choice: QueueSelection,
-    /// End after this many packets were received, both ways together.
+    /// End after this many packets were received, in both directions together.
     pub packets: Option<u64>,
     /// The CPUs of the threads, in turn.
     pub placement: Placement,
-    /// What to cut and merge at each port, by position. Packets are merged as soon as they are
-    /// received, and cut after a discipline, just before the TX rings. Merged frames are cut for
-    /// any port that does not take long frames, whatever its switches say. With
-    /// [`ForwardConfig::packets`] no packet waits for others of its flow, so less is merged.
+    /// Protocols to segment and merge at each port, by index. Packets are merged right after they
+    /// are received, and segmented after a discipline, just before the TX rings. Merged frames are
+    /// segmented for any port that does not accept long frames, independent of its switches. With
+    /// [`ForwardConfig::packets`] no packet waits for others of its flow, so fewer are merged.
     pub switches: Vec<Option<Arc<Switches>>>,
 }
 
@@ -36,23 +36,23 @@ pub struct ForwardConfig {
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct ForwardOutcome {
-    /// What the ports turned out to be, notes added while it ran included.
+    /// The ports, with notes added while they ran.
     pub ports: Vec<PortInfo>,
-    /// The counters of every receiving end. Delivered packets are those taken by a transmitting
+    /// The counters of every receiving end. Delivered packets are packets taken by a transmitting
     /// end.
     pub queues: Vec<QueueStats>,
     /// The counters of every transmitting end.
     pub tx: Vec<TxStats>,
-    /// The statistics of the disciplines, if any, with the position of the port and the number of
-    /// the TX queue.
+    /// The statistics of the disciplines, if any, with the index of the port and the number of the
+    /// TX queue.
     pub qdiscs: Vec<(usize, u16, QdiscStats)>,
-    /// What was cut, with the position of the port and the number of the TX queue.
+    /// Segmentation statistics, with the index of the port and the number of the TX queue.
     pub gso: Vec<(usize, u16, SegmentStats)>,
-    /// What was merged, with the position of the port and the number of the RX queue, or `None` for
-    /// packets that are tied to no queue.
+    /// Merging statistics, with the index of the port and the number of the RX queue, or `None` for
+    /// packets without a queue.
     pub gro: Vec<(usize, Option<u16>, CoalesceStats)>,
-    /// Where the frames of all ports were when everything had ended.
+    /// The frames of all ports by place, after all threads had ended.
     pub frames: FrameCounts,
-    /// Errors, the first one first. The counters above are valid nevertheless.
+    /// Errors, in order. The counters above are valid nevertheless.
     pub errors: Vec<Error>,
 }

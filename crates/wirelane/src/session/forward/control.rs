@@ -1,4 +1,4 @@
-//! The control of a port that forwards: it selects received packets only.
+//! The control of a port that forwards: it selects only received packets.
 
 use std::sync::Arc;
 
@@ -13,8 +13,8 @@ pub(super) struct ReceiverControl {
     inner: Arc<dyn Control>,
     spec: String,
     receives: bool,
-    /// Packets that the host sends are already on their way, and nothing receives them here.
-    /// Packets of a file are not.
+    /// The port sees packets that the host sends, which are on their way already and which no end
+    /// receives here. False for a file.
     host_sends: bool,
 }
 

@@ -15,7 +15,7 @@ use crate::port::{Port, Rx, Switches, Tx, XpsBindings};
 use crate::qdisc::{Egress, Egresses};
 use crate::session::monitor::Monitor;
 
-/// Makes the worker of the calling thread.
+/// Creates the worker of the calling thread.
 pub(super) type MakeWorker = Box<dyn FnOnce(&[Rx]) -> Worker + Send>;
 
 /// The directions prepared so far.
@@ -29,7 +29,7 @@ pub(super) struct Directions<'a> {
 }
 
 impl<'a> Directions<'a> {
-    /// None yet.
+    /// No directions yet.
     pub(super) fn new(
         ports: &[Port],
         config: &'a ForwardConfig,
@@ -46,8 +46,7 @@ impl<'a> Directions<'a> {
         }
     }
 
-    /// Adds the direction from one port to another, by position, with the receiving ends of the
-    /// first.
+    /// Adds the direction from one port to another, by index, with the receiving ends of the first.
     ///
     /// # Errors
     /// One of the ports lacks ends, or there is no memory for long frames.
@@ -80,7 +79,7 @@ impl<'a> Directions<'a> {
         Ok(())
     }
 
-    /// The ends of a direction, with coalescers and segmenters where the switches need them.
+    /// The ends of a direction, with coalescers and segmenters if the switches need them.
     fn ends(
         &mut self,
         ports: &mut [Port],
@@ -95,7 +94,7 @@ impl<'a> Directions<'a> {
         if let Some(switches) = merges {
             inputs = offload::merge(&mut self.monitor, from, inputs, &sink, switches, config)?;
         }
-        // Packets that we or the kernel merged have to be cut again.
+        // Packets merged here or by the kernel need segmentation again.
         let comes_long = merges.is_some() || ports[from].leaves_cutting();
         let cuts = switches(to).cloned().or_else(|| comes_long.then(Arc::<Switches>::default));
         let outputs = match cuts {
@@ -108,7 +107,8 @@ impl<'a> Directions<'a> {
         Ok((inputs, outputs))
     }
 
-    /// The ways to the transmitting ends of the port at position `to`: direct, or by disciplines.
+    /// The paths to the transmitting ends of the port at index `to`: direct, or through
+    /// disciplines.
     fn paths(&mut self, port: &Port, outputs: Vec<Tx>, to: usize) -> TxPaths {
         let choice = self.config.choice;
         let Some(spec) = &self.config.qdisc else {

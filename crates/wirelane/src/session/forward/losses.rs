@@ -1,8 +1,8 @@
-//! Packets that an interface dropped after we sent them, and packets that we could not send.
+//! Packets that an interface dropped after they were sent, and packets that could not be sent.
 //!
-//! A port hands its frames to the interface and counts them as sent. An interface without a link
-//! drops them, as does one whose other end has no room (a veth pair: `veth_xmit()`). The kernel
-//! counts such drops only per interface, for all queues and senders together.
+//! A port passes its frames to the interface and counts them as sent. An interface without a link
+//! drops them, and so does an interface whose other end has no room (a veth pair: `veth_xmit()`).
+//! The kernel counts such drops only per interface, for all queues and senders together.
 
 use std::collections::BTreeMap;
 
@@ -13,16 +13,16 @@ use crate::port::{Backend, PortInfo};
 use crate::segment::SegmentStats;
 use crate::stats::TxStats;
 
-/// Reads what one interface has dropped since forwarding began.
+/// Reads how many packets one interface has dropped since forwarding began.
 pub(super) struct Losses {
     reader: LinkReader,
     before: u64,
 }
 
 impl Losses {
-    /// For the interface behind a port that sends; `None` where there is none or the kernel does
-    /// not count. Packets that a TAP device drops come from the kernel's stack, and the port
-    /// reports them itself.
+    /// For the interface behind a port that sends; `None` if there is none or the kernel does not
+    /// count. Packets that a TAP device drops are from the kernel's stack, and the port reports
+    /// them itself.
     pub(super) fn of(info: &PortInfo) -> Option<Self> {
         let name = info.interface.as_deref().filter(|_| info.backend != Backend::Tap)?;
         let mut reader = LinkReader::open(name).ok()?;
@@ -53,8 +53,8 @@ impl Losses {
     }
 }
 
-/// Notes for the user if a port did not send everything: the number of packets per reason.
-/// Unfinished frames have their own note.
+/// A note for the user if a port did not send all packets: their number per reason. Unfinished
+/// frames have a separate note.
 pub(super) fn refusals(info: &PortInfo, tx: &[&TxStats], gso: &[&SegmentStats]) -> Option<String> {
     let name = info.interface.as_deref()?;
     let sum = |count: fn(&TxStats) -> u64| tx.iter().map(|tx| count(tx)).sum::<u64>();

@@ -1,4 +1,5 @@
-//! Forwarding: what one port receives another one sends, or the same one with swapped addresses.
+//! Forwarding: one port sends the packets that another receives, or returns its own with swapped
+//! addresses.
 //!
 //! ```text
 //!   port 0                 thread per queue pair                port 1
@@ -8,14 +9,14 @@
 //!   Tx 0 ◀──── … the same the other way, on threads of its own …─ Rx 0
 //! ```
 //!
-//! RX queue i goes to TX queue i modulo their number; packets tied to no queue go to the first. One
-//! thread serves each TX queue, so nothing is shared, no lock is taken, and the order within a flow
-//! holds. Frames are moved: a TX port sends them in place if it can, and otherwise copies them once
-//! (see [`Transmit::transmit`](crate::port::Transmit)).
+//! RX queue i forwards to TX queue i modulo the number of TX queues; packets without a queue go to
+//! the first. One thread serves each TX queue, so no state is shared, no lock is taken, and the
+//! order within a flow is preserved. Frames are moved: a TX port sends them in place if it can, and
+//! otherwise copies them once (see [`Transmit::transmit`](crate::port::Transmit)).
 //!
 //! When a TX queue is full, packets of a source that can wait
-//! ([`PortInfo::lossless`](crate::port::PortInfo)) wait. Others are dropped at the tail, as a
-//! switch does, and counted as `tx_full` of their RX queue.
+//! ([`PortInfo::lossless`](crate::port::PortInfo)) wait. Others are dropped, as in a switch, and
+//! counted as `tx_full` of their RX queue.
 //!
 //! ```
 //! use std::time::Duration;
@@ -86,9 +87,9 @@ use crate::session::monitor::{Monitor, Reading};
 pub struct Forward {
     running: Running<Worker>,
     egresses: Vec<Egresses>,
-    /// By port.
+    /// One per port.
     switches: Vec<Option<PortSwitches>>,
-    /// By port; `None` for a port that only receives.
+    /// One per port; `None` for a port that only receives.
     losses: Vec<Option<Losses>>,
     signals: Arc<Signals>,
     /// Notices changes of the CPUs that send through each TX queue.
@@ -100,8 +101,8 @@ pub struct Forward {
 const FAREWELL: Duration = Duration::from_secs(2);
 
 impl Forward {
-    /// Starts the threads and lets packets in when all are ready. With one port packets go back
-    /// through their own queue with swapped addresses; with two they pass unchanged.
+    /// Starts the threads, and starts the ports when all threads are ready. With one port, packets
+    /// return through their queue with swapped addresses; with two they pass unchanged.
     ///
     /// Open the source of a direction for receiving and its destination for transmitting.
     ///
@@ -128,7 +129,7 @@ impl Forward {
         let unused = ports.iter_mut().filter(|port| port.transmits());
         unused.for_each(|port| drop(port.tx()));
         let Directions { mut monitor, egresses, mut places, jobs, .. } = directions;
-        // With how their ends are bound to queues.
+        // Includes the bindings of their ends to queues.
         monitor.ports = ports.iter().map(|port| port.info().clone()).collect();
         let watch = places.watch();
         let threads = Threads::default().placed(places.placement()).packets(config.packets);
@@ -138,13 +139,13 @@ impl Forward {
         Ok(Session::new(forward, monitor, handle))
     }
 
-    /// The switches of each port while it runs; `None` for one started without switches.
+    /// The switches of each port while it runs; `None` for a port started without switches.
     pub fn switches(&self) -> Vec<Option<PortSwitches>> {
         self.switches.clone()
     }
 
-    /// The port at this position, with notes on what it did not send, and an error if its interface
-    /// has no link.
+    /// The port at this index, with notes on unsent packets, and an error if its interface has no
+    /// link.
     fn report(&mut self, position: usize, reading: &Reading) -> (PortInfo, Option<Error>) {
         let port = &self.running.open_ports()[position];
         let mut info = port.info().clone();
@@ -171,7 +172,7 @@ impl Forward {
         (info, error)
     }
 
-    /// A note for the user if packets were merged for a port that takes no long frames.
+    /// A note for the user if packets were merged for a port that accepts no long frames.
     fn merged_in_vain(&self, from: usize, reading: &Reading) -> Option<String> {
         let merged =
             reading.gro.iter().any(|(port, _, stats)| *port == from && stats.super_frames > 0);
@@ -186,7 +187,7 @@ impl Forward {
     }
 }
 
-/// The switches of each port, by position.
+/// The switches of each port, by index.
 fn switches(
     ports: &[Port],
     config: &ForwardConfig,
@@ -238,8 +239,8 @@ impl super::Worker for Forward {
         self.watch.while_waiting(timeout, is_over)
     }
 
-    /// Unless it had ended by itself, packets that have not left after two seconds are counted as
-    /// errors.
+    /// Unless forwarding has ended by itself, packets that have not left after two seconds are
+    /// counted as errors.
     fn join(mut self, monitor: &Monitor) -> ForwardOutcome {
         let (mut workers, mut errors) = self.running.end();
         let mut cut = 0;
@@ -249,10 +250,10 @@ impl super::Worker for Forward {
         }
         drop(workers);
         self.egresses.iter().for_each(Egresses::close);
-        // An interface that was removed fails at each of its queues.
+        // A removed interface fails at each of its queues.
         Error::each_once(&mut errors);
         let reading = monitor.read();
-        // Frames that still wait in a discipline return to their owners.
+        // Frames that wait in a discipline return to their owners.
         self.egresses.clear();
         let mut ports = Vec::new();
         for position in 0..self.losses.len() {

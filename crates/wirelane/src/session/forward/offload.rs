@@ -1,4 +1,4 @@
-//! Puts segmenters and coalescers around the ends of a forwarder, where the monitor sees them.
+//! Puts segmenters and coalescers around the ends of a forwarder, and adds them to the monitor.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::port::{Accounting, FrameCounts, Port, Rx, Switches, Tx, gro};
 use crate::segment::Limits;
 use crate::session::monitor::Monitor;
 
-/// Puts coalescers behind the receiving ends of the port at position `from`, whose packets go to
+/// Puts coalescers behind the receiving ends of the port at index `from`, whose packets are sent to
 /// `sink`.
 ///
 /// # Errors
@@ -24,7 +24,7 @@ pub(super) fn merge(
 ) -> Result<Vec<Rx>> {
     let mut limits = Limits { packet: sink.mtu, ..Limits::default() };
     if config.packets.is_some() {
-        // Whoever counts what comes out has to know that nothing is left inside.
+        // For an exact count, no packet may remain in a coalescer.
         limits.age = 0;
     }
     let mut gauges = Vec::new();
@@ -37,7 +37,7 @@ pub(super) fn merge(
         Ok(rx)
     };
     let inputs = inputs.into_iter().enumerate().map(merge).collect();
-    // Their frames are the port's as well.
+    // The frames of coalescers belong to the port as well.
     if let Some(accounting) = monitor.accounting.get_mut(from) {
         let of_port = accounting.clone();
         *accounting = Accounting::new(move || {
@@ -49,7 +49,7 @@ pub(super) fn merge(
     inputs
 }
 
-/// Hands out the transmitting ends of the port at position `to` with segmenters in front of them.
+/// Hands out the transmitting ends of the port at index `to` with segmenters in front of them.
 pub(super) fn cut(
     monitor: &mut Monitor,
     to: usize,

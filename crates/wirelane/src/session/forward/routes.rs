@@ -5,7 +5,7 @@ use crate::error::{Error, Result};
 use crate::port::Port;
 use crate::port::steering::pairing;
 
-/// Source and destination of each direction, as positions of ports.
+/// Source and destination of each direction, as indices of ports.
 pub(super) fn routes(ports: &[Port], config: &ForwardConfig) -> Result<Vec<(usize, usize)>> {
     const ETHERNET: u16 = 1;
     let swap = config.swap || ports.len() == 1;

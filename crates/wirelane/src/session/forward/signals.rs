@@ -4,14 +4,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use wirelane_os::clock;
 
-/// Signals between the threads and the one that started them.
+/// Signals between the threads and the thread that started them.
 #[derive(Default)]
 pub(super) struct Signals {
-    /// The end was requested: no more endless waiting.
+    /// The end was requested: waits are limited.
     pub(super) stopping: AtomicBool,
     /// A thread has failed, or every finite source is exhausted.
     pub(super) done: AtomicBool,
-    /// Threads whose finite source is not yet exhausted.
+    /// Number of threads whose finite source is not exhausted.
     pub(super) finite: AtomicUsize,
     /// When to stop waiting for a slow interface, on the monotonic clock; 0 for never.
     pub(super) deadline: AtomicU64,

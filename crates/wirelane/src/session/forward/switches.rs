@@ -6,10 +6,10 @@ use crate::error::Result;
 use crate::frame::{Protocols, SinkGso};
 use crate::port::{Control, Switches};
 
-/// Turns what is cut and merged at one port, from any thread.
+/// Changes segmentation and merging at one port, from any thread.
 ///
-/// When cutting is turned off at the sink, a source that leaves segmentation to us (a TAP device)
-/// is told to segment.
+/// When segmentation is turned off at the sink, a source that leaves segmentation to the program (a
+/// TAP device) must segment again.
 #[derive(Clone)]
 pub struct PortSwitches {
     pub(super) switches: Arc<Switches>,
@@ -18,15 +18,15 @@ pub struct PortSwitches {
 }
 
 impl PortSwitches {
-    /// The settings now.
+    /// The current settings.
     pub fn settings(&self) -> &Switches {
         &self.switches
     }
 
-    /// Changes what is cut before frames leave through the port.
+    /// Changes which protocols are segmented before frames leave through the port.
     ///
     /// # Errors
-    /// The source has no room for long frames, or the system refuses. Then nothing is changed.
+    /// The source has no room for long frames, or the system refuses. Then nothing changes.
     pub fn set_gso(&self, protocols: Protocols) -> Result<()> {
         if let Some(source) = &self.source {
             source.set_offload(SinkGso::leaving(protocols))?;
@@ -35,10 +35,10 @@ impl PortSwitches {
         Ok(())
     }
 
-    /// Changes what is merged when packets come in through the port.
+    /// Changes which protocols are merged when packets arrive at the port.
     ///
     /// # Errors
-    /// As [`Switches::set_gro`].
+    /// The errors of [`Switches::set_gro`].
     pub fn set_gro(&self, protocols: Protocols) -> Result<()> {
         self.switches.set_gro(protocols)
     }

@@ -1,4 +1,4 @@
-//! What happens when the TX side cannot keep up, or breaks.
+//! The TX side is too slow, or fails.
 
 use std::time::Duration;
 
@@ -120,8 +120,8 @@ fn a_failure_ends_it_and_is_said() {
     assert!(delivered > 0 && received == delivered + full);
 }
 
-/// Each packet counts, not each frame: those taken, those for which there was no room, and those
-/// over a limit.
+/// Each packet counts instead of each frame: packets taken, packets without room, and packets over
+/// a limit.
 #[test]
 fn merged_packets_are_conserved_one_by_one() {
     for (source, room, qdisc) in [
@@ -152,7 +152,7 @@ fn merged_packets_are_conserved_one_by_one() {
         assert_eq!(delivered + lost, 20_000, "{context}");
         assert_eq!(full > 0, source.contains("rate"), "{context}");
         assert!(merged > 10_000 && merged < 20_000, "{context}");
-        // What was taken was cut again into as many.
+        // The packets taken were segmented into the same number of packets.
         assert_eq!(outcome.tx.iter().map(|tx| tx.packets).sum::<u64>(), delivered, "{context}");
         if qdisc.is_none() {
             assert!(outcome.queues.iter().all(|queue| queue.bytes == Some(64 * queue.packets)));
@@ -207,7 +207,7 @@ fn a_running_session_is_read_from_outside() {
 
     let outcome = forward.join();
     assert!(outcome.qdiscs.iter().any(|(.., stats)| stats.enqueued > 0), "{outcome:?}");
-    // What is gone is not counted; what is left is the same.
+    // Ended disciplines are not counted; the other counters are the same.
     let after = monitor.read();
     assert_eq!(after.qdiscs.len(), 0);
     assert_eq!(sent(&after), outcome.tx.iter().map(|tx| tx.packets).sum::<u64>());

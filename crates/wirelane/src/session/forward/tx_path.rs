@@ -1,4 +1,4 @@
-//! Where a forwarding thread sends: its own transmitting end, or shared disciplines.
+//! The target of a forwarding thread: a private transmitting end, or shared disciplines.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -11,35 +11,35 @@ use crate::port::{Port, Tx, XpsBinding, XpsBindings, drain};
 use crate::qdisc::{Egresses, Producer, QueueSelection};
 use crate::stats::TxCounters;
 
-/// How long to wait for a transmitting end that makes no progress, once everything is to end.
+/// At the end, how long to wait for a transmitting end that makes no progress.
 pub(super) const GRACE: Duration = Duration::from_secs(1);
 
-/// How long to sleep while the transmitting end still has frames: it may need another flush.
+/// How long to sleep while the transmitting end has frames: it may need another flush.
 pub(super) const RETRY: Duration = Duration::from_millis(1);
 
 /// The thread's target.
 pub(super) enum TxPath {
-    /// Straight to the TX ring, which is this thread's alone.
+    /// Directly to the TX ring, which only this thread uses.
     Direct(Tx),
-    /// Through the discipline of the TX queue that is chosen.
+    /// Through the discipline of the selected TX queue.
     Queued(QueuedPath),
 }
 
 /// One thread's path through disciplines.
 pub(super) struct QueuedPath {
     producer: Producer,
-    /// The queue to use, unless something else selects it.
+    /// The queue to use; `None` if queue selection decides.
     queue: Option<usize>,
-    /// Frames in the queues when they were last looked at.
+    /// Frames in the queues at the last flush.
     waiting: usize,
     /// The same, plus unsent frames in the TX rings.
     pending: usize,
-    /// Something was sent since.
+    /// Frames were sent since.
     unsettled: bool,
 }
 
 impl QueuedPath {
-    /// The path of the calling thread, to the queue at position `queue` unless queue selection
+    /// The path of the calling thread, to the queue at index `queue` unless queue selection
     /// decides.
     pub(super) fn new(egresses: &Egresses, choice: QueueSelection, queue: usize) -> Self {
         let queue = (choice == QueueSelection::Explicit).then_some(queue);
@@ -49,7 +49,8 @@ impl QueuedPath {
     fn flush(&mut self) -> Result<()> {
         let now = clock::monotonic_ns();
         let own = self.queue.and_then(|queue| self.producer.handle(queue));
-        // Who has a queue of its own leaves the others alone: their frames leave from other CPUs.
+        // A thread with a fixed queue does not flush the others: their frames leave from other
+        // CPUs.
         (self.waiting, self.pending) = match own {
             Some(own) => {
                 let waiting = own.flush(now)?;
@@ -71,8 +72,8 @@ impl QueuedPath {
 }
 
 impl TxPath {
-    /// Sends frames from the front of `batch`; frames without room stay. Returns how many packets a
-    /// limit of the discipline has dropped (and counted).
+    /// Sends frames from the front of `batch`; frames without room remain. Returns how many packets
+    /// a limit of the discipline has dropped (and counted).
     #[inline]
     pub(super) fn send(&mut self, batch: &mut Batch) -> u64 {
         match self {
@@ -92,10 +93,10 @@ impl TxPath {
         }
     }
 
-    /// Makes sure that what was taken is on its path.
+    /// Starts transmission of all frames taken.
     ///
     /// # Errors
-    /// The interface went away or the system refuses.
+    /// The interface was removed or the system refuses.
     pub(super) fn flush(&mut self) -> Result<()> {
         match self {
             Self::Direct(tx) => tx.flush(),
@@ -103,7 +104,7 @@ impl TxPath {
         }
     }
 
-    /// Frames that may need another [`TxPath::flush`], at least.
+    /// The least number of frames that may need another [`TxPath::flush`].
     #[inline]
     pub(super) fn pending(&self) -> usize {
         match self {
@@ -116,7 +117,7 @@ impl TxPath {
     /// any source.
     ///
     /// # Errors
-    /// As [`TxPath::flush`].
+    /// The errors of [`TxPath::flush`].
     #[inline]
     pub(super) fn is_crowded(&mut self) -> Result<bool> {
         let Self::Queued(path) = self else { return Ok(false) };
@@ -127,19 +128,19 @@ impl TxPath {
     /// Waits until there may be room again, about as long as [`RETRY`].
     ///
     /// # Errors
-    /// As [`TxPath::flush`].
+    /// The errors of [`TxPath::flush`].
     pub(super) fn wait(&mut self) -> Result<()> {
         match self {
             Self::Direct(tx) => tx.wait(RETRY),
             Self::Queued(_) => {
-                // Others send through the same queues: waiting inside would keep them out.
+                // Other threads send through the same queues: waiting inside would keep them out.
                 std::thread::sleep(RETRY / 4);
                 self.flush()
             }
         }
     }
 
-    /// Whether the interface is down or gone, as far as is known.
+    /// Whether the interface is known to be down or removed.
     fn is_held(&self) -> bool {
         match self {
             Self::Direct(tx) => tx.counters().held_errno.value() != 0,
@@ -147,11 +148,11 @@ impl TxPath {
         }
     }
 
-    /// Waits until everything taken is sent, while there is progress and it is not `late`; counts
+    /// Waits until all frames taken are sent, while there is progress and it is not `late`; counts
     /// the rest as lost.
     ///
     /// # Errors
-    /// As [`TxPath::flush`], or there was a rest.
+    /// The errors of [`TxPath::flush`], or an error if frames are left.
     pub(super) fn drain(&mut self, sink: &str, is_late: impl Fn() -> bool) -> Result<()> {
         let mut before = usize::MAX;
         let mut left = self.flush().map(|()| self.pending());
@@ -177,8 +178,8 @@ impl TxPath {
         Err(failure)
     }
 
-    /// Counts as lost what was taken and not sent: nobody will know what becomes of it. What the TX
-    /// rings behind disciplines have taken is everybody's, and counted when the last one has gone
+    /// Counts frames that were taken and not sent as lost. Frames in TX rings behind disciplines
+    /// are shared by all threads, and are counted after the last thread has ended
     /// ([`Egresses::close`]).
     pub(super) fn abandon(&mut self) {
         match self {
@@ -203,7 +204,7 @@ pub(super) enum TxPaths {
 
 /// Builds the [`TxPath`] of one thread, on that thread.
 pub(super) enum TxPathBuilder {
-    /// With the CPUs from which it has to send.
+    /// With the CPUs from which it must send.
     Direct(Tx, Option<XpsBinding>),
     Queued(Egresses, QueueSelection, usize),
 }
@@ -226,8 +227,8 @@ impl TxPathBuilder {
 }
 
 impl TxPaths {
-    /// The end at `position` for the next thread, which gets its CPU; `None` if another one has it
-    /// alone.
+    /// The end at index `position` for the next thread, which gets its CPU; `None` if another
+    /// thread uses the end exclusively.
     pub(super) fn builder(
         &mut self,
         position: usize,
@@ -253,8 +254,8 @@ impl TxPaths {
     }
 }
 
-/// The end, which several threads may use, all of them of its queue if that is chosen explicitly:
-/// then what leaves by another one is counted.
+/// Prepares an end that several threads may use. If queues are selected explicitly, all of them
+/// belong to its queue, and frames that leave by another queue are counted.
 pub(super) fn watched(
     mut tx: Tx,
     port: &Port,
@@ -274,7 +275,7 @@ pub(super) fn counters(outputs: &[Tx]) -> impl Iterator<Item = Arc<TxCounters>> 
     outputs.iter().map(|tx| Arc::clone(tx.counters()))
 }
 
-/// Tells whether a number that should become smaller does.
+/// Checks whether a number decreases over time.
 pub(super) struct Progress {
     left: usize,
     since: Instant,
@@ -285,7 +286,7 @@ impl Progress {
         Self { left, since: Instant::now() }
     }
 
-    /// Whether it has not for [`GRACE`].
+    /// Whether the number has not changed for [`GRACE`].
     pub(super) fn is_stuck(&mut self, left: usize) -> bool {
         if left != self.left {
             *self = Self::new(left);

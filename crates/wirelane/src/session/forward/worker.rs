@@ -1,4 +1,4 @@
-//! One thread's work: receive, send on, count what finds no room.
+//! The work of one thread: receive, send, count packets that find no room.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -15,35 +15,35 @@ use crate::stats::RxCounters;
 /// Length of two Ethernet addresses.
 const ADDRESSES: usize = 12;
 
-/// Forwards from some receiving ends to one transmitting end.
+/// Forwards from several receiving ends to one transmitting end.
 pub(super) struct Worker {
     tx_path: TxPath,
-    /// Of the receiving ends, by position.
+    /// The counters of the receiving ends, by index.
     counters: Vec<Arc<RxCounters>>,
-    /// The source waits for us: nothing is lost by making it wait.
+    /// The source waits for its consumer without losing packets.
     lossless: bool,
-    /// The sink keeps the wire length of a packet that was cut, and gains from being left alone.
+    /// The sink is a file: it keeps the wire length of truncated packets, and needs few flushes.
     is_file: bool,
     swap: bool,
     /// The source does not end by itself.
     endless: bool,
     signals: Arc<Signals>,
     sink: String,
-    /// The outlet has failed.
+    /// Sending has failed.
     failed: bool,
-    /// What went wrong at the end.
+    /// Errors at the end.
     pub(super) errors: Vec<Error>,
-    /// Packets that were cut before they got here.
+    /// Packets that were truncated before they were received.
     pub(super) cut: u64,
 }
 
-/// From where to where a worker forwards, and how.
+/// Source, destination and mode of a worker.
 pub(super) struct Direction {
     pub(super) source: PortInfo,
     pub(super) sink: PortInfo,
     /// The source does not end by itself.
     pub(super) endless: bool,
-    /// Exchange the addresses.
+    /// Swap the addresses.
     pub(super) swap: bool,
 }
 
@@ -70,9 +70,9 @@ impl Worker {
         }
     }
 
-    /// Takes out what cannot be sent: what was cut before it got here, which sent on would be
-    /// another packet; and if addresses are swapped, packets to a group, because a source address
-    /// names one station (IEEE 802.3, 3.2.3).
+    /// Removes packets that cannot be sent: truncated packets, which would be different packets. If
+    /// addresses are swapped, also packets to a group, because a source address names one station
+    /// (IEEE 802.3, 3.2.3).
     fn filter(&mut self, input: usize, batch: &mut Batch) {
         let (mut filtered, mut bytes, mut cut) = (0, 0, 0);
         batch.as_vec().retain_mut(|frame| {
@@ -91,11 +91,11 @@ impl Worker {
         }
     }
 
-    /// Sends the frames; those for which there is no room stay, unless their source can wait.
+    /// Sends the frames; frames without room remain, unless their source can wait.
     fn send(&mut self, input: usize, batch: &mut Batch) -> Result<()> {
         let mut dropped = self.tx_path.send(batch);
         if !batch.is_empty() {
-            // Sending what is there, and taking back what is sent, makes room.
+            // Sending pending frames and reclaiming sent ones makes room.
             self.tx_path.flush()?;
             dropped += self.tx_path.send(batch);
         }
@@ -112,7 +112,7 @@ impl Worker {
         }
         if let Some(counters) = self.counters.get(input).filter(|_| dropped > 0) {
             counters.tx_full.add(dropped);
-            // The discipline does not say which they were.
+            // The discipline does not report which packets they were.
             counters.undelivered(None);
         }
         Ok(())
@@ -146,7 +146,7 @@ impl Consumer for Worker {
         if self.failed {
             self.tx_path.abandon();
         } else {
-            // Told beside what went wrong before.
+            // Reported in addition to earlier errors.
             let drained = self.tx_path.drain(&self.sink, || self.signals.is_late());
             self.errors.extend(drained.err());
         }
@@ -158,7 +158,7 @@ impl Consumer for Worker {
     }
 }
 
-/// False, and nothing changed, if there are no two addresses of single stations.
+/// False, without any change, unless both addresses are of single stations.
 #[inline]
 fn swap_addresses(frame: &mut Frame) -> bool {
     let Some(addresses) = frame.data_mut().first_chunk_mut::<ADDRESSES>() else { return false };
