@@ -23,7 +23,7 @@
 //!
 //! A file opened for transmitting is created, and sent packets are written to it. Its suffix
 //! determines format and compression. There is one TX queue, because the packets of a file are one
-//! sequence; [`capture::live`](crate::session::capture) captures many queues into one file.
+//! sequence; a [capture](crate::session::capture) writes many queues into one file.
 //! [`Tx::pending`](super::Tx::pending) counts packets in memory, and the counters count packets
 //! that are safely in the file. [`Tx::flush`](super::Tx::flush) writes the rest and reports errors.
 //!

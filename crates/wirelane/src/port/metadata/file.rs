@@ -8,7 +8,6 @@
 //!
 //! The reader queues a block before it delivers the packets that follow the block. So in the other
 //! file, secrets never follow their packets, but may precede them by more than in this file.
-//! file, secrets never follow their packets, but may precede them by more than in this file.
 //!
 //! The reader blocks while the queue is full. The section header is available before the first
 //! packet. Writers count the blocks that their format cannot hold.

@@ -30,7 +30,7 @@ const ANSWER: Duration = Duration::from_millis(300);
 /// How to count.
 #[derive(Clone, Debug)]
 pub struct CountConfig {
-    /// The kinds of keys, each with a table.
+    /// The kinds of keys to count by.
     pub by: Vec<By>,
     /// The maximum number of keys of each table. At times, twice as many are in memory, of at most
     /// 100 bytes each.
