@@ -64,7 +64,7 @@ impl Threads {
         self
     }
 
-    /// After a request to `halt`, [`Running::wait`] and [`Running::join`] stop the ports.
+    /// After a request to `halt`, [`Running::wait`] returns and [`Running::join`] stops the ports.
     #[must_use]
     pub fn until(mut self, halt: &Halt) -> Self {
         self.halt = halt.clone();

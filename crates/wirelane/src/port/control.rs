@@ -23,6 +23,7 @@ pub trait Control: Send + Sync {
     /// Replaces the filter; `None` takes all packets that the masks select. Each packet meets the
     /// old or the new one. Packets already in the rings have met the old one.
     ///
+    /// # Errors
     /// The filter has no meaning for this link type or exceeds the limits (nothing changes), or the
     /// system refuses. Only ports opened by [`open`](super::open()) can always filter.
     fn set_filter(&self, filter: Option<&Filter>) -> Result<()> {

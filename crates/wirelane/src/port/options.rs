@@ -74,7 +74,7 @@ pub struct OpenOptions {
     pub packets: Option<u64>,
     /// About how long a received packet may wait for others; `None` leaves it to the backend.
     /// Shorter times cost more wake-ups. Below one millisecond, `packet:` hands over single packets
-    /// if the process has CAP_NET_ADMIN.
+    /// if the process has CAP_NET_ADMIN or `net.core.rmem_max` is at least 4 MiB.
     pub latency: Option<Duration>,
     /// Which CPU serves which queue. The queue's memory is allocated on the NUMA node of that CPU.
     pub placement: Placement,
