@@ -24,8 +24,8 @@ pub trait Consumer {
         Batch::DEFAULT
     }
 
-    /// How long the loop may sleep without packets; `None` means 500 ms. Called before each sleep. A
-    /// consumer with other work, such as sending pending frames, does it in [`Consumer::round`],
+    /// How long the loop may sleep without packets; `None` means 500 ms. Called before each sleep.
+    /// A consumer with other work, such as sending pending frames, does it in [`Consumer::round`],
     /// which follows every sleep.
     fn longest_sleep(&self) -> Option<Duration> {
         None

@@ -1,6 +1,6 @@
 //! Ports: one interface opened through one backend.
 //!
-//! [`open`](open()) turns a [`Spec`] into a [`Port`]. The port hands out one [`Rx`] per queue and
+//! [`open()`] turns a [`Spec`] into a [`Port`]. The port hands out one [`Rx`] per queue and
 //! class and one [`Tx`] per TX queue. It starts all of them together: it takes no packet before
 //! every queue is ready. `Rx` and `Tx` are `Send` and not `Sync`: each belongs to one thread at a
 //! time, and sharing one is a compile error instead of a data race. Threads share the port's

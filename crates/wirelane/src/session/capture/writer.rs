@@ -55,7 +55,7 @@ pub(super) enum Patience {
     Clock,
     /// Wait for the input while there is memory, and then by the clock.
     Memory,
-    /// Wait for the input without a limit. A separate thread fills it, and waits for no other input.
+    /// Wait for the input without limit. A separate thread fills it, and waits for no other input.
     Input,
 }
 
