@@ -10,10 +10,10 @@ use crate::op::{ANCILLARY, Alu, MEMORY_CELLS, Op, Operand};
 /// Most instructions of a program, `BPF_MAXINSNS` of `linux/bpf_common.h`.
 pub const MAX_INSTRUCTIONS: usize = 4096;
 
-/// Decodes a program that keeps all rules.
+/// Decodes a program that obeys all rules.
 ///
 /// # Errors
-/// A usage error: which instruction breaks which rule, with the number that is too large.
+/// A usage error: the instruction, and the rule or limit that it breaks.
 pub(crate) fn decode(program: &[Instruction]) -> Result<Vec<Op>, Error> {
     if program.len() > MAX_INSTRUCTIONS {
         let len = program.len();
@@ -28,8 +28,9 @@ pub(crate) fn decode(program: &[Instruction]) -> Result<Vec<Op>, Error> {
     Ok(ops)
 }
 
-/// The same for a program that was written here of a checked one, and that the kernel does not get:
-/// it may be longer, and engines find 0 in scratch memory that no store has set.
+/// As [`decode`], for a program that this crate derived from a checked one and does not pass to the
+/// kernel: it may be longer, and may load scratch memory that no store has set, where engines find
+/// 0.
 ///
 /// # Errors
 /// As [`decode`].
@@ -47,7 +48,7 @@ pub(crate) fn decode_written(program: &[Instruction]) -> Result<Vec<Op>, Error> 
     Ok(ops)
 }
 
-/// The operations of a program that breaks one rule only: it loads scratch memory that no store has
+/// The operations of a program that breaks only one rule: it loads scratch memory that no store has
 /// set.
 pub(crate) fn forgetful(program: &[Instruction]) -> Option<Vec<Op>> {
     operations(program).ok().filter(|ops| memory(ops).is_err())
@@ -68,7 +69,7 @@ fn refused(at: usize, insn: Instruction, cause: String) -> Error {
     Error::invalid(format!("filter instruction {at} ({text})"), cause)
 }
 
-/// One instruction on its own, with `after` others behind it.
+/// Decodes one instruction that is followed by `after` others.
 fn operation(insn: Instruction, after: usize) -> Result<Op, String> {
     let Some(op) = Op::decode(insn) else {
         let Instruction { code, k, .. } = insn;
@@ -111,10 +112,11 @@ fn operation(insn: Instruction, after: usize) -> Result<Op, String> {
     Ok(op)
 }
 
-/// Every load from scratch memory finds what a store left; otherwise where, and which cell.
+/// Checks that every load from scratch memory follows a store; otherwise returns the instruction
+/// and the cell.
 ///
-/// As in the kernel, code after a return counts as reached from it. The rule is stricter than
-/// necessary, but without it we would accept programs that the kernel refuses.
+/// As in the kernel, code after a return counts as reached from it. This is stricter than
+/// necessary, but the kernel would refuse the other programs.
 fn memory(ops: &[Op]) -> Result<(), (usize, u32)> {
     // Jumps only lead forward, so every jump to an instruction precedes it.
     let mut at_entry = vec![u16::MAX; ops.len()];

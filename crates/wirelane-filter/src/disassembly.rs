@@ -1,4 +1,4 @@
-//! Instructions as `tcpdump -d` prints them.
+//! Prints instructions in the format of `tcpdump -d`.
 
 use std::fmt;
 
@@ -29,7 +29,7 @@ const UNKNOWN: &str = "unimp";
 
 /// Name and operand of an instruction.
 fn names(code: u16, k: u32, at: usize) -> (&'static str, String) {
-    // libpcap prints numbers as signed, except where they are likely to be bits.
+    // libpcap prints numbers as signed, except where they are probably bit masks.
     let signed = k as i32;
     let absolute = || match Op::decode(Instruction { code, jt: 0, jf: 0, k }) {
         Some(Op::LoadAncillary(field)) => format!("[{}]", field.name()),

@@ -64,7 +64,7 @@ pub enum Size {
     Double = 0x18,
 }
 
-/// An arithmetic operation. Division by zero gives 0, the remainder then is the dividend; shift
+/// An arithmetic operation. Division by zero gives 0, and the remainder is then the dividend; shift
 /// counts are taken modulo the width.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
@@ -85,7 +85,8 @@ pub enum Alu {
     Arsh = 0xc0,
 }
 
-/// The condition of a jump. `S` compares signed numbers, the others unsigned ones.
+/// The condition of a jump. Conditions with `S` compare signed numbers, the others unsigned
+/// numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 #[allow(missing_docs)]
@@ -93,7 +94,7 @@ pub enum Cond {
     Eq = 0x10,
     Gt = 0x20,
     Ge = 0x30,
-    /// Some bit is set in both.
+    /// The operands have a common bit.
     Set = 0x40,
     Ne = 0x50,
     SGt = 0x60,
@@ -122,7 +123,7 @@ pub mod class {
     pub const JMP32: u8 = 0x06;
     /// Arithmetic on 64 bits.
     pub const ALU64: u8 = 0x07;
-    /// The bits of a code that say its class.
+    /// The bits of the class in a code.
     pub const MASK: u8 = 0x07;
 }
 
@@ -206,7 +207,7 @@ impl Insn {
     }
 
     /// Converts the lowest `bits` (16, 32 or 64) of `dst` to or from big-endian order and clears
-    /// the others.
+    /// the other bits.
     pub const fn to_be(dst: Reg, bits: i32) -> Self {
         Self::raw(class::ALU | END | SOURCE_REG, dst, 0, 0, bits)
     }
@@ -241,9 +242,8 @@ impl Insn {
         Self::raw(class::JMP | CALL, Reg::R0, 0, 0, helper)
     }
 
-    /// Calls the function of the kernel with this number
-    /// (its type in the BTF of the kernel), with R1 to R5 as arguments; its result
-    /// is in R0. Linux 5.13.
+    /// Calls the kernel function with this number (its type in the kernel's BTF), with R1 to R5 as
+    /// arguments; its result is in R0. Linux 5.13.
     pub const fn call_kernel(function: u32) -> Self {
         // BPF_PSEUDO_KFUNC_CALL
         Self::raw(class::JMP | 0x80, Reg::R0, 2, 0, function as i32)
@@ -259,12 +259,12 @@ impl Insn {
         Self::wide(dst, 0, imm)
     }
 
-    /// `dst = the map behind descriptor fd`: two instructions.
+    /// `dst = the map of descriptor fd`: two instructions.
     pub const fn load_map(dst: Reg, fd: i32) -> [Self; 2] {
         Self::wide(dst, PSEUDO_MAP_FD, fd as u32 as u64)
     }
 
-    /// `dst = where the value of entry 0 of the map behind descriptor fd is`: two instructions.
+    /// `dst = the address of the value of entry 0 in the map of descriptor fd`: two instructions.
     pub const fn load_map_value(dst: Reg, fd: i32) -> [Self; 2] {
         Self::wide(dst, PSEUDO_MAP_VALUE, fd as u32 as u64)
     }
@@ -286,7 +286,7 @@ mod tests {
         [insn.code, insn.regs, o0, o1, i0, i1, i2, i3]
     }
 
-    /// As LLVM's assembler encodes them for the little-endian target.
+    /// The encodings of LLVM's assembler for the little-endian target.
     #[cfg(target_endian = "little")]
     #[test]
     fn encodings() {

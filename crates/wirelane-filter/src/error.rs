@@ -14,16 +14,16 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 pub enum ErrorKind {
     /// The expression or the program is wrong, or needs a feature that its engine lacks.
     Invalid,
-    /// The filter is right, and this system cannot run it so.
+    /// The filter is valid, but this system cannot run it in this way.
     Failed,
 }
 
-/// A failure in words: `object: cause; help`, always one line.
+/// An error as text: `object: cause; help`, always one line.
 ///
-/// One pointer wide. `Debug` reads like `Display`.
+/// Its size is one pointer. `Debug` equals `Display`.
 pub struct Error(Box<ErrorParts>);
 
-/// An error in parts, for an error of another type to be made of it.
+/// The parts of an error, for conversion to another error type.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct ErrorParts {
@@ -35,7 +35,7 @@ pub struct ErrorParts {
     pub cause: Cow<'static, str>,
     /// The next step for the user, if there is one.
     pub help: Option<Cow<'static, str>>,
-    /// The system call behind it.
+    /// The failed system call, if any.
     pub source: Option<Refused>,
 }
 
@@ -51,7 +51,7 @@ pub struct Refused {
 }
 
 impl Refused {
-    /// The call that this thread made last has failed.
+    /// The last call of this thread failed.
     #[cfg(target_os = "linux")]
     pub(crate) fn last(call: &'static str, object: impl Into<String>) -> Self {
         Self { call, object: object.into(), source: io::Error::last_os_error() }
@@ -102,7 +102,7 @@ impl Error {
         &self.0.cause
     }
 
-    /// Everything that is known of it.
+    /// All parts of the error.
     pub fn into_parts(self) -> ErrorParts {
         *self.0
     }

@@ -18,16 +18,15 @@ use crate::tag;
 
 /// Compiles `expression` for packets of `link_type` (the registry of capture files: 1 is Ethernet),
 /// to a program that accepts `snaplen` bytes.
-///
-/// It means what it means to tcpdump on an interface, where the kernel has taken the outer VLAN tag
-/// out of a packet, and the program finds it in the bytes ([`Program::for_bytes`]): `udp` is true
-/// of tagged packets, too. An empty expression accepts everything. Names of hosts are looked up, as
-/// tcpdump does.
+/// The expression has the same meaning as in tcpdump on an interface. There the kernel removes the
+/// outer VLAN tag of a packet; the program finds the tag in the bytes ([`Program::for_bytes`]), so
+/// `udp` is also true of tagged packets. An empty expression accepts every packet. Names of hosts
+/// are looked up, as in tcpdump.
 ///
 /// # Errors
-/// libpcap's message and the place it is about, or what to install if there is no libpcap. A
-/// program that breaks the kernel's rules: one that is too long, or `protochain`, which libpcap
-/// makes a loop of.
+/// libpcap's message and the place in the expression, or the package to install if there is no
+/// libpcap. A program that breaks the kernel's rules: it is too long, or contains a loop, which
+/// libpcap generates for `protochain`.
 pub fn compile(expression: &str, link_type: u16, snaplen: u32) -> Result<Program, ExpressionError> {
     let fail = |message: String| ExpressionError::new(expression, message);
     let library = libpcap::library().map_err(|reason| {
@@ -37,7 +36,7 @@ pub fn compile(expression: &str, link_type: u16, snaplen: u32) -> Result<Program
         let at = error.nul_position();
         fail("it holds a NUL byte".to_owned()).at(at..at + 1)
     })?;
-    // Only `vlan` is compiled to something else.
+    // Only `vlan` compiles to different code.
     let is_beside = tag::position(link_type).is_some();
     let view = if is_beside && expression.contains("vlan") { View::Kernel } else { View::Bytes };
     let link = links::dlt(link_type);
@@ -52,7 +51,7 @@ pub fn compile(expression: &str, link_type: u16, snaplen: u32) -> Result<Program
         }
         compiler.compile(&text, true).map(cleared)
     };
-    // libpcap walks its graph of blocks by recursion, one block at least for every few bytes.
+    // libpcap walks its graph of blocks recursively, with at least one block for every few bytes.
     let compile = |compiler: &Compiler| {
         if expression.len() < SHORT {
             return compile(compiler);
@@ -81,9 +80,9 @@ pub fn compile(expression: &str, link_type: u16, snaplen: u32) -> Result<Program
     }
 }
 
-/// Scratch memory that a program loads before it has stored it is 0 at first: libpcap adds to such
-/// a cell in programs for the kernel as `vlan and pppoes`, which the kernel refuses, and has set
-/// another one to 0 twice (`gen_vlan_bpf_extensions`, libpcap 1.10).
+/// Sets scratch memory to 0 that a program loads before any store. libpcap adds to such a cell in
+/// kernel programs such as `vlan and pppoes`, which the kernel refuses: it clears another cell
+/// twice instead (`gen_vlan_bpf_extensions`, libpcap 1.10).
 fn cleared(mut program: Vec<Instruction>) -> Vec<Instruction> {
     let Some(ops) = check::forgetful(&program) else { return program };
     let loads = ops.iter().filter_map(|op| match *op {
@@ -101,14 +100,14 @@ const IN_BYTES: &str = "this version of libpcap is not known well enough: the fi
                         outer VLAN tag in the packet, so `udp` without `vlan` does not match \
                         tagged packets";
 
-/// libpcap's optimiser takes time with the third power of the length, about a minute for this one.
-/// It seldom makes a program shorter than a third.
+/// The time of libpcap's optimiser grows with the third power of the length: about a minute for
+/// this length. It seldom makes a program shorter than a third.
 const MAX_PLAIN: usize = 4 * MAX_INSTRUCTIONS;
 
-/// Expressions of fewer bytes are compiled on the stack of the caller.
+/// Shorter expressions, in bytes, are compiled on the caller's stack.
 const SHORT: usize = 2048;
 
-/// For the longest one that libpcap has memory for.
+/// The stack for the longest expression for which libpcap has memory.
 const STACK: usize = 64 << 20;
 
 /// Why an expression cannot be compiled.
@@ -147,7 +146,7 @@ impl ExpressionError {
         self.span.clone()
     }
 
-    /// Two lines: the expression, and below it a caret at the place. `None` if that is unknown.
+    /// Two lines: the expression, and a caret below the place. `None` if the place is unknown.
     /// Control characters are shown as spaces.
     pub fn caret(&self) -> Option<String> {
         let span = self.span.clone()?;
@@ -182,7 +181,7 @@ impl From<ExpressionError> for Error {
                 None => message += " at its end",
             }
         }
-        // A long expression would hide what is said about it.
+        // A long expression would hide the error message.
         let mut object = expression.chars().take(LONGEST).collect::<String>();
         if object.len() < expression.len() {
             object.push('…');
@@ -195,7 +194,7 @@ impl From<ExpressionError> for Error {
     }
 }
 
-/// Characters of an expression that an error repeats.
+/// The number of characters of an expression that an error repeats.
 const LONGEST: usize = 200;
 
 struct Compiler {
@@ -211,7 +210,7 @@ impl Compiler {
         self.library.compile(expression, (self.link_type, self.view), snaplen, optimize)
     }
 
-    /// Finds the place that libpcap's message is about.
+    /// Finds the place in the expression that libpcap's message is about.
     fn explain(&self, expression: &str, message: &str) -> ExpressionError {
         let plain = message.trim_start_matches("can't parse filter expression: ");
         let error = ExpressionError::new(expression, plain.to_owned());
@@ -226,8 +225,7 @@ impl Compiler {
         }
     }
 
-    /// The token at which the parser gives up, or just before which it finds that what it has read
-    /// makes no sense.
+    /// The token that the parser rejects, or before which it finds the earlier tokens invalid.
     ///
     /// This is an LALR parser: it reports the first token that cannot follow. So this code appends
     /// a number too large for 32 bits to the first tokens. The scanner rejects that number with a
@@ -239,7 +237,7 @@ impl Compiler {
             let answer = self.compile(&text, false).err()?;
             Some(answer.contains(PROBE))
         };
-        // Before libpcap 1.10 the scanner takes such a number.
+        // Before libpcap 1.10, the scanner accepts such a number.
         if expression.len() > LONGEST_SEARCHED
             || expression.contains(PROBE)
             || message.contains(PROBE)
@@ -248,7 +246,7 @@ impl Compiler {
             return None;
         }
         let tokens = tokens(expression);
-        // Searching by halves: once a token is refused, what follows is not read.
+        // A binary search: the parser does not read past a rejected token.
         let (mut taken, mut refused) = (0, tokens.len() + 1);
         while taken + 1 < refused {
             let middle = taken.midpoint(refused);
@@ -260,10 +258,11 @@ impl Compiler {
     }
 }
 
-/// Bytes of an expression in which a place is searched for, which takes a dozen compilations.
+/// The longest expression, in bytes, in which a place is searched; the search takes a dozen
+/// compilations.
 const LONGEST_SEARCHED: usize = 16 << 10;
 
-/// A number that the scanner refuses.
+/// A number that the scanner rejects.
 const PROBE: &str = "99999999999";
 
 /// The text between quotes in a message.
@@ -273,8 +272,8 @@ fn named(message: &str) -> Option<&str> {
     Some(name).filter(|name| !name.is_empty())
 }
 
-/// The words and operators of an expression. A word may hold several of libpcap's tokens (in
-/// `[0:2]`, or `a-b`), which does not matter: a place is then a little less exact.
+/// The words and operators of an expression. A word may contain several of libpcap's tokens (as
+/// `[0:2]`, or `a-b`); the place of an error is then a little less exact.
 fn tokens(expression: &str) -> Vec<Range<usize>> {
     #[derive(PartialEq, Clone, Copy)]
     enum Kind {

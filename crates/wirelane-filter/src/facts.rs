@@ -10,17 +10,17 @@ use crate::op::{Ancillary, Op, Width};
 /// Facts before an instruction that hold on every path to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Fact {
-    /// This many bytes are present at least.
+    /// The packet has at least this many bytes.
     pub(crate) present: u32,
-    /// X is this at most, and the verifier knows it.
+    /// X is at most this, and the verifier can prove it.
     pub(crate) x_most: u32,
 }
 
-/// By instruction.
+/// The facts of each instruction.
 pub(crate) struct Facts(Vec<Option<Fact>>);
 
 impl Facts {
-    /// For a walk over `ops`, none of which sees more than `limit` bytes of a packet.
+    /// Gathers the facts of `ops`, for packets of which at most `limit` bytes are visible.
     pub(crate) fn gather(ops: &[Op], limit: u32) -> Self {
         let mut facts = Self(vec![None; ops.len()]);
         facts.meet(0, Fact { present: 0, x_most: 0 });
@@ -60,7 +60,7 @@ impl Facts {
         facts
     }
 
-    /// Another way to instruction `at`.
+    /// Merges the facts of another path to instruction `at`.
     fn meet(&mut self, at: usize, other: Fact) {
         if let Some(slot) = self.0.get_mut(at) {
             let known = slot.unwrap_or(other);
@@ -76,13 +76,13 @@ impl Facts {
         self.get(at).map_or(u32::MAX, |fact| fact.x_most)
     }
 
-    /// `None` if no way leads to it.
+    /// `None` if the instruction is unreachable.
     pub(crate) fn get(&self, at: usize) -> Option<Fact> {
         self.0.get(at).copied().flatten()
     }
 }
 
-/// Where a load ends; `None` if that is past the last byte that can be seen, so that it rejects.
+/// The end of a load; `None` if it is beyond the visible bytes, so that the load rejects.
 pub(crate) fn end(k: u32, width: Width, limit: u32) -> Option<u32> {
     k.checked_add(width.bytes()).filter(|end| *end <= limit)
 }

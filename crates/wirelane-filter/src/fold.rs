@@ -8,13 +8,13 @@ use crate::items::{Item, Items, Label};
 use crate::op::{Alu, Cond, MEMORY_CELLS, Op, Operand};
 use crate::packet::VISIBLE;
 
-/// Shortens `items`.
+/// Folds and shortens `items`.
 pub(crate) fn fold(items: &mut Items) {
     decide(items);
     drop_unread(items);
 }
 
-/// The numbers that are known before an item.
+/// The known values of registers and cells before an item.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Known {
     a: Option<u32>,
@@ -220,7 +220,7 @@ fn effect(op: Op) -> (Set, Set, bool) {
     }
 }
 
-/// Drops what is overwritten before it is read.
+/// Drops values that are overwritten before they are read.
 fn drop_unread(items: &mut Items) {
     let slice = items.as_slice();
     let mut live: Vec<Set> = vec![0; slice.len() + 1];

@@ -1,12 +1,12 @@
-//! The interpreter: what a program means, in the plainest way. The other engines are compared with
-//! it, and where there is no other one it filters.
+//! The interpreter: the reference for the other engines. It filters where no other engine is
+//! available.
 
 use crate::error::Result;
 use crate::op::{Alu, Ancillary, Cond, MEMORY_CELLS, Op, Operand, Width};
 use crate::packet::{MIN_ETHERTYPE, Packet, VISIBLE};
 use crate::program::Program;
 
-/// Runs a program, one instruction after the other.
+/// Runs a program instruction by instruction.
 #[derive(Clone, Debug)]
 pub struct Interpreter {
     ops: Box<[Op]>,
@@ -22,7 +22,7 @@ impl Interpreter {
         Ok(Self { ops: program.ops().into() })
     }
 
-    /// How many bytes of `packet` the program accepts; 0 rejects it.
+    /// The number of bytes of `packet` that the program accepts; 0 rejects it.
     pub fn run(&self, packet: &Packet<'_>) -> u32 {
         // `None` is a load past the end or a division by zero.
         self.result(packet).unwrap_or(0)

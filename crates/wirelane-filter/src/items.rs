@@ -1,16 +1,16 @@
-//! Instructions that are being written, with labels in place of distances.
+//! Builds a program with labels instead of jump distances.
 
 use crate::instruction::Instruction;
 
 use crate::op::{Cond, Op, Operand};
 
-/// A place in what is written.
+/// A place in the new program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Label(usize);
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Item {
-    /// Neither of the others.
+    /// An operation other than a jump.
     Op(Op),
     Jump(Label),
     Branch {
@@ -35,7 +35,7 @@ impl Items {
         Label(self.places.len() - 1)
     }
 
-    /// The next item is what `label` leads to.
+    /// Marks the next item with `label`.
     pub(crate) fn place(&mut self, label: Label) {
         if let Some(place) = self.places.get_mut(label.0) {
             *place = self.items.len();
@@ -58,7 +58,7 @@ impl Items {
         self.add(Item::Branch { cond, operand: Operand::K(k), yes, no });
     }
 
-    /// Goes to `yes` if A compares so with `k`, otherwise on.
+    /// Jumps to `yes` if the comparison of A with `k` holds.
     pub(crate) fn leave_if(&mut self, cond: Cond, k: u32, yes: Label) {
         let on = self.label();
         self.branch(cond, k, yes, on);
@@ -69,15 +69,15 @@ impl Items {
         &self.items
     }
 
-    /// The item that a label leads to.
+    /// The index of the item that a label marks.
     pub(crate) fn place_of(&self, label: Label) -> usize {
         self.places.get(label.0).copied().unwrap_or(usize::MAX)
     }
 
-    /// Replaces each item, or leaves it out.
+    /// Replaces or removes each item.
     pub(crate) fn edit(&mut self, mut edit: impl FnMut(usize, Item) -> Option<Item>) {
         let mut kept = Vec::with_capacity(self.items.len());
-        // By item, how many are kept before it.
+        // For each item, the number of kept items before it.
         let mut moved = Vec::with_capacity(self.items.len() + 1);
         for (at, item) in self.items.iter().enumerate() {
             moved.push(kept.len());
@@ -90,11 +90,12 @@ impl Items {
         self.items = kept;
     }
 
-    /// Fills in the distances. A conditional jump reaches 255 instructions; where that is not
-    /// enough, unconditional ones follow it.
+    /// Fills in the distances. A conditional jump reaches 255 instructions; for longer distances,
+    /// unconditional jumps follow it.
     pub(crate) fn finish(self) -> Vec<Instruction> {
         const REACH: usize = u8::MAX as usize;
-        // By item, whether its two jumps are long. Long ones only become more, so this ends.
+        // For each item, whether its two jumps are long. The number of long jumps only grows, so
+        // this ends.
         let mut long = vec![(false, false); self.items.len()];
         let starts = loop {
             let mut starts = Vec::with_capacity(self.items.len() + 1);

@@ -7,9 +7,9 @@
 //!                                   └─ for_socket           the socket filter of packet:
 //! ```
 //!
-//! An expression means what it means to the kernel's filter of an interface, which has the outer
-//! VLAN tag beside the packet; [`compile`] makes a program for bytes of that
-//! ([`Program::for_bytes`]).
+//! An expression has the same meaning as for the kernel's filter on an interface, which keeps the
+//! outer VLAN tag beside the packet. [`compile`] makes an equivalent program for the bytes of
+//! packets ([`Program::for_bytes`]).
 //!
 //! A [`Program`] is classic BPF that obeys the kernel's rules, for packets of one link type. Every
 //! engine and port runs it like libpcap's `bpf_filter`: a load past the end of the packet rejects

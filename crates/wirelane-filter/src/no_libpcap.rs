@@ -1,4 +1,4 @@
-//! No libpcap: on no system but Linux it is looked for.
+//! Replaces libpcap on systems other than Linux.
 
 use std::ffi::CStr;
 
@@ -19,7 +19,7 @@ pub enum Libpcap {}
 pub enum View {
     /// In its bytes, as in a capture file.
     Bytes,
-    /// Beside it, as the kernel has it where it filters a socket.
+    /// Beside it, as in the kernel's filter of a socket.
     Kernel,
 }
 
@@ -32,10 +32,10 @@ pub fn library() -> Result<&'static Libpcap, String> {
 }
 
 impl Libpcap {
-    /// Compiles nothing.
+    /// Never called.
     ///
     /// # Errors
-    /// There is no library to call it for.
+    /// Not reachable.
     pub fn compile(
         &self,
         _expression: &CStr,

@@ -1,11 +1,11 @@
-//! Instructions of classic BPF, decoded: one name per thing that an instruction can do.
+//! Decoded instructions of classic BPF: one name per operation.
 
 use crate::instruction::Instruction;
 
 /// Cells of scratch memory, `BPF_MEMWORDS` of `linux/filter.h`.
 pub const MEMORY_CELLS: u32 = 16;
 
-/// From here on a load does not mean the packet but what the kernel knows of it, `SKF_AD_OFF` of
+/// Loads from this offset on read the kernel's metadata instead of the packet, `SKF_AD_OFF` of
 /// `linux/filter.h`.
 pub const ANCILLARY: u32 = -0x1000_i32 as u32;
 
@@ -42,7 +42,7 @@ pub enum Op {
     Negate,
     /// Skips this many instructions.
     Jump(u32),
-    /// Skips `jt` instructions if A compares so with the operand, otherwise `jf`.
+    /// Skips `jt` instructions if the comparison of A with the operand holds, otherwise `jf`.
     Branch {
         /// The comparison.
         cond: Cond,
@@ -94,7 +94,7 @@ pub enum Operand {
     X,
 }
 
-/// Arithmetic on 32 bits that wraps. A divisor X of 0 ends the program and rejects the packet; a
+/// Wrapping arithmetic on 32 bits. A divisor X of 0 ends the program and rejects the packet; a
 /// shift by an X of 32 or more gives 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs)]
@@ -120,12 +120,12 @@ pub enum Cond {
     Greater,
     /// A ≥ operand.
     GreaterEqual,
-    /// Some bit is set in both.
+    /// The operands have a common bit.
     Set,
 }
 
 /// The ancillary loads of Linux, `SKF_AD_*` of `linux/filter.h`. (`SKF_AD_ALU_XOR_X` is decoded as
-/// the arithmetic that it is.)
+/// arithmetic.)
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs)]
 pub enum Ancillary {
@@ -146,7 +146,7 @@ pub enum Ancillary {
     VlanTpid,
 }
 
-/// Offset from [`ANCILLARY`], what it means, and the name that libpcap gives it in `tcpdump -d`.
+/// Offset from [`ANCILLARY`], meaning, and libpcap's name in `tcpdump -d`.
 const FIELDS: [(u32, Ancillary, &str); 15] = [
     (0, Ancillary::Protocol, "proto"),
     (4, Ancillary::PacketType, "type"),
@@ -169,17 +169,17 @@ const FIELDS: [(u32, Ancillary, &str); 15] = [
 const XOR_X: u32 = 40;
 
 impl Ancillary {
-    /// The name that libpcap gives it.
+    /// libpcap's name.
     pub fn name(self) -> &'static str {
         FIELDS.iter().find(|field| field.1 == self).map_or("", |field| field.2)
     }
 
-    /// The offset that loads it.
+    /// The offset of the load.
     pub fn offset(self) -> u32 {
         FIELDS.iter().find(|field| field.1 == self).map_or(0, |field| ANCILLARY + field.0)
     }
 
-    /// Whether every engine knows it. The others only the kernel's own socket filter does.
+    /// Whether every engine supports it. Only the kernel's socket filter supports the other fields.
     pub fn is_portable(self) -> bool {
         use Ancillary::*;
         match self {
@@ -192,7 +192,7 @@ impl Ancillary {
     }
 }
 
-/// Codes of `linux/bpf_common.h` and `linux/filter.h`, class, size, mode and operation together.
+/// Codes of `linux/bpf_common.h` and `linux/filter.h`: class, size, mode and operation combined.
 pub(crate) mod code {
     pub(crate) const LD_W_ABS: u16 = 0x20;
     pub(crate) const LD_H_ABS: u16 = 0x28;
@@ -293,7 +293,7 @@ impl Op {
         })
     }
 
-    /// The instruction that does this.
+    /// Encodes the instruction.
     pub fn encode(self) -> Instruction {
         let plain = |code, k| Instruction { code, jt: 0, jf: 0, k };
         let source = |operand| match operand {

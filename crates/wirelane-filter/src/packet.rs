@@ -1,11 +1,11 @@
-//! A packet as filters see it.
+//! A packet as input of a filter.
 
-/// A packet as a filter sees it.
+/// A packet as input of a filter.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Packet<'a> {
-    /// The bytes present. Programs see no more than the first 2³¹ − 1 of them.
+    /// The captured bytes. Programs see at most the first 2³¹ − 1 of them.
     pub data: &'a [u8],
-    /// Bytes on the wire: what `len`, `greater` and `less` mean.
+    /// Bytes on the wire, which `len`, `greater` and `less` refer to.
     pub wire_len: u32,
     /// The packet's metadata.
     pub metadata: Metadata,
@@ -13,7 +13,7 @@ pub struct Packet<'a> {
 
 /// A packet's metadata, which ancillary loads read.
 ///
-/// VLAN tags are not here. Wirelane has them in the bytes of the packet on every port, so the
+/// VLAN tags are missing: on every port, Wirelane keeps them in the bytes of the packet, so the
 /// ancillary fields of VLAN tags read as 0, "no tag".
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Metadata {
@@ -22,7 +22,7 @@ pub struct Metadata {
     pub queue: u32,
     /// [`Metadata::OUTGOING`] if the host sent it, otherwise 0.
     pub packet_type: u32,
-    /// Index of the interface; 0 when there is none.
+    /// Index of the interface; 0 if there is none.
     pub interface_index: u32,
 }
 
@@ -31,7 +31,7 @@ impl Metadata {
     pub const OUTGOING: u32 = 4;
 }
 
-/// Programs see no more bytes of a packet.
+/// The number of bytes of a packet that programs can see.
 pub(crate) const VISIBLE: u32 = i32::MAX as u32;
 
 /// Smaller values in an Ethernet header are lengths (`ETH_P_802_3_MIN`).

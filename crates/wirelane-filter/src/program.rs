@@ -1,5 +1,5 @@
-//! A classic BPF program as a value: checked, tied to a link type, read from and written as
-//! `tcpdump -ddd` and `tcpdump -d` print it.
+//! A classic BPF program as a value: checked, bound to a link type, parsed from and printed in the
+//! formats of `tcpdump -ddd` and `tcpdump -d`.
 
 use std::fmt;
 
@@ -10,17 +10,18 @@ use crate::disassembly::Disassembly;
 use crate::error::{Error, Result};
 use crate::op::{Ancillary, Op};
 
-/// A program that the kernel would take, for packets of one link type.
+/// A program for packets of one link type, which the kernel would accept.
 ///
 /// Every value has passed the kernel's rules, so engines need no further checks: jumps lead forward
 /// and stay inside the program, every path ends in a return, and scratch memory is written before
-/// it is read.
+/// it is read. Results of [`Program::for_bytes`] are exempt from two rules: they may be longer, and
+/// read 0 from scratch memory that was not written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Program {
     link_type: u16,
     instructions: Vec<Instruction>,
     ops: Vec<Op>,
-    /// The one that it was made of, which has packets as the kernel's socket filter.
+    /// The original program, for packets in the kernel's view.
     of_kernel: Option<Box<Program>>,
     note: Option<&'static str>,
 }
@@ -30,13 +31,13 @@ impl Program {
     /// Ethernet).
     ///
     /// # Errors
-    /// A usage error: which instruction breaks which rule of the kernel.
+    /// A usage error: the instruction and the rule of the kernel that it breaks.
     pub fn new(link_type: u16, instructions: Vec<Instruction>) -> Result<Self> {
         let ops = check::decode(&instructions)?;
         Ok(Self { link_type, instructions, ops, of_kernel: None, note: None })
     }
 
-    /// One that was written here, which the kernel does not get.
+    /// A program that this crate derived, and that is not passed to the kernel.
     pub(crate) fn written(link_type: u16, instructions: Vec<Instruction>) -> Result<Self> {
         let ops = check::decode_written(&instructions)?;
         Ok(Self { link_type, instructions, ops, of_kernel: None, note: None })
@@ -52,13 +53,13 @@ impl Program {
         self
     }
 
-    /// The program for packets as the kernel's socket filter has them, of which this one was made
-    /// for their bytes; itself if it was not.
+    /// The original program, for packets as the kernel's socket filter sees them, if this one was
+    /// derived from it for the bytes of packets; otherwise this program.
     pub fn of_kernel(&self) -> &Self {
         self.of_kernel.as_deref().unwrap_or(self)
     }
 
-    /// Whether it was made of another one.
+    /// Whether it was derived from another program.
     pub(crate) fn is_made(&self) -> bool {
         self.of_kernel.is_some()
     }
@@ -114,22 +115,22 @@ impl Program {
         Self::new(link_type, instructions)
     }
 
-    /// Link type of the packets it is for, in the registry of capture files.
+    /// Link type of its packets, in the registry of capture files.
     pub fn link_type(&self) -> u16 {
         self.link_type
     }
 
-    /// The instructions: 1 to 4096, or more in one for bytes that looks for tags.
+    /// The instructions: 1 to 4096, or more in a program for bytes that tests for tags.
     pub fn instructions(&self) -> &[Instruction] {
         &self.instructions
     }
 
-    /// The same, decoded.
+    /// The decoded instructions.
     pub fn ops(&self) -> &[Op] {
         &self.ops
     }
 
-    /// The metadata that it reads, in order of first use.
+    /// The metadata that the program reads, in order of first use.
     pub fn ancillary(&self) -> Vec<Ancillary> {
         let mut fields = Vec::new();
         for op in &self.ops {
@@ -145,8 +146,8 @@ impl Program {
     /// Whether every engine can run it.
     ///
     /// # Errors
-    /// A usage error: it asks something of the kernel's socket buffer, or of bytes by the kernel's
-    /// notion of where headers begin, that only the kernel's own socket filter knows.
+    /// A usage error: it reads fields of the kernel's socket buffer, or bytes relative to headers
+    /// that the kernel has found. Only the kernel's socket filter supports these.
     pub fn require_portable(&self) -> Result<()> {
         for (at, op) in self.ops.iter().enumerate() {
             let cause = match *op {
@@ -161,13 +162,13 @@ impl Program {
         Ok(())
     }
 
-    /// The program as `tcpdump -ddd` prints it.
+    /// The program in the format of `tcpdump -ddd`.
     pub fn decimal(&self) -> impl fmt::Display + '_ {
         Decimal(self)
     }
 }
 
-/// As `tcpdump -d` prints it: a line for each instruction.
+/// The format of `tcpdump -d`: a line for each instruction.
 impl fmt::Display for Program {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (at, insn) in self.instructions.iter().enumerate() {

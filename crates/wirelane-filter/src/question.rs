@@ -12,12 +12,12 @@ pub(crate) struct Question {
     pub(crate) tag_at: u32,
     /// The tag of a packet whose bytes contain no tag.
     pub(crate) plain: Tag,
-    /// Where the program for a tag in the bytes begins.
+    /// Start of the program for a tag in the bytes.
     pub(crate) in_bytes: Label,
 }
 
 impl Question {
-    /// Asks before anything else.
+    /// Tests for a tag before all other instructions.
     pub(crate) fn first(&self, items: &mut Items) {
         let without = items.label();
         items.push(Op::LoadAbsolute(Width::Half, self.tag_at));
@@ -25,7 +25,8 @@ impl Question {
         items.place(without);
     }
 
-    /// A comparison of the type with `k`, which asks where it leads on or has found a tag.
+    /// A comparison of the type with `k`. Tests for a tag if `k` is a tag type, and after the last
+    /// comparison.
     pub(crate) fn compare(
         &self,
         items: &mut Items,
@@ -56,8 +57,8 @@ impl Question {
         }
     }
 
-    /// A is the type. Goes to the program for a tag in the bytes if it is one's, otherwise to
-    /// `without`, and A is the type again.
+    /// A is the type. Jumps to the program for a tag in the bytes if it is a tag type, otherwise to
+    /// `without`, with A still the type.
     fn ask(&self, items: &mut Items, without: Label) {
         let found = items.label();
         let [one, other] = TPIDS;
@@ -70,7 +71,7 @@ impl Question {
     /// The type is a tag type.
     fn lead(&self, items: &mut Items, without: Label) {
         if self.plain == Tag::AsMeant {
-            // The kernel takes one out at most: this is the inner one.
+            // The kernel removes at most one tag: this is the inner one.
             let inner = items.label();
             items.push(Op::LoadAncillary(Ancillary::VlanPresent));
             items.branch(Cond::Equal, 0, self.in_bytes, inner);
@@ -83,7 +84,7 @@ impl Question {
     }
 }
 
-/// The comparisons of the type that a program begins with.
+/// The comparisons of the type at the start of a program.
 pub(crate) fn chain(ops: &[Op], tag_at: u32) -> Vec<usize> {
     let is_comparison = |at: usize| {
         let op = ops.get(at);
@@ -97,7 +98,7 @@ pub(crate) fn chain(ops: &[Op], tag_at: u32) -> Vec<usize> {
     while let Some(Op::Branch { jf, .. }) = ops.get(at) {
         chain.push(at);
         let next = at + 1 + usize::from(*jf);
-        // Where another way leads to it, A may be something else.
+        // With another path to it, A may have another value.
         if !is_comparison(next) || ways(ops, next) != 1 {
             break;
         }
@@ -106,7 +107,7 @@ pub(crate) fn chain(ops: &[Op], tag_at: u32) -> Vec<usize> {
     chain
 }
 
-/// How many ways lead to an instruction.
+/// The number of paths to an instruction.
 fn ways(ops: &[Op], to: usize) -> usize {
     let ways = ops.iter().enumerate().take(to).map(|(at, op)| match *op {
         Op::Return(_) | Op::ReturnA => 0,

@@ -3,7 +3,8 @@
 //! The kernel removes the outer VLAN tag from received packets, and from sent packets if the
 //! interface inserts tags: then the tag is in ancillary fields. In other sent packets the tag is
 //! still in the bytes. So the instructions contain the program twice, both if it was made for the
-//! kernel's view ([`Program::for_bytes`]) and if it expects tags in the bytes.
+//! kernel's view ([`Program::for_bytes`]) and if it expects tags in the bytes. A program that reads
+//! the tag fields itself is written once.
 
 use crate::check::MAX_INSTRUCTIONS;
 use crate::error::{Error, Result};
@@ -16,10 +17,11 @@ use crate::writer::{Target, Writer};
 
 impl Program {
     /// Instructions for `SO_ATTACH_FILTER` on a packet socket, which accept at most `snaplen`
-    /// bytes. They do not rely on what is in the registers at first.
+    /// bytes. They do not depend on initial values of registers.
     ///
     /// # Errors
-    /// A usage error: they are too many, or need a cell of scratch memory and the program uses all.
+    /// A usage error: there are too many instructions, or they need a cell of scratch memory and
+    /// the program uses all cells.
     pub fn for_socket(&self, snaplen: u32) -> Result<Vec<Instruction>> {
         let program = self.of_kernel();
         let tag_at = tag::position(program.link_type());
@@ -52,8 +54,8 @@ impl Program {
         Ok(instructions)
     }
 
-    /// The instructions as they stand, for packets as the kernel has them, which accept at most
-    /// `snaplen` bytes where the program names a number. They do not rely on what is in A at first.
+    /// The unchanged instructions, for packets in the kernel's view, except that returned constants
+    /// are limited to `snaplen` bytes. They do not depend on the initial value of A.
     pub fn verbatim(&self, snaplen: u32) -> Vec<Instruction> {
         let ops = self.of_kernel().ops();
         let clears = matches!(ops.first(), Some(Op::LoadAbsolute(..) | Op::LoadImmediate(_)));

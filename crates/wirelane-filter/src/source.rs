@@ -8,10 +8,9 @@ use crate::error::{Error, Result};
 use crate::expression::{self, ExpressionError};
 use crate::program::Program;
 
-/// Which packets to take, in the words of the user. A port makes a [`Program`] of it for its link
-/// type.
+/// The user's choice of packets. A port makes a [`Program`] of it for its link type.
 ///
-/// Text is an expression of pcap-filter(7), or what `tcpdump -ddd` prints.
+/// The text is an expression of pcap-filter(7), or the output of `tcpdump -ddd`.
 ///
 /// ```
 /// # fn main() -> wirelane_filter::Result<()> {
@@ -34,9 +33,9 @@ enum Source {
 }
 
 impl Filter {
-    /// A program that the kernel gets as it stands, on a port whose packets it filters: it sees
-    /// them as a socket filter does, without the outer VLAN tag, which is in ancillary fields. On
-    /// other ports it means the same ([`Program::for_bytes`]).
+    /// A program that is passed to the kernel unchanged, on a port whose packets the kernel
+    /// filters: it sees them as a socket filter does, without the outer VLAN tag, which is in
+    /// ancillary fields. On other ports an equivalent program runs ([`Program::for_bytes`]).
     pub fn verbatim(program: Program) -> Self {
         Self(Source::Verbatim(Arc::new(program)))
     }
@@ -49,18 +48,18 @@ impl Filter {
         }
     }
 
-    /// Whether it was made by [`Filter::verbatim`].
+    /// Whether [`Filter::verbatim`] made it.
     pub fn is_verbatim(&self) -> bool {
         matches!(self.0, Source::Verbatim(_))
     }
 
-    /// The program for the bytes of packets of `link_type`; one made of an expression accepts
-    /// `snaplen` bytes. Numbers, as `tcpdump -ddd` prints them, are for packets as the kernel's
-    /// socket filter has them.
+    /// The program for the bytes of packets of `link_type`; a compiled expression accepts `snaplen`
+    /// bytes. Numbers, as `tcpdump -ddd` prints them, are a program for packets in the view of the
+    /// kernel's socket filter.
     ///
     /// # Errors
-    /// A usage error: what is wrong with the expression or the program, or the program is for
-    /// another link type. There is no libpcap to compile an expression.
+    /// A usage error: the expression or the program is invalid, or the program is for another link
+    /// type. There is no libpcap to compile an expression.
     pub fn program(&self, link_type: u16, snaplen: u32) -> Result<Arc<Program>> {
         match &self.0 {
             Source::Expression(text) => {
@@ -79,10 +78,10 @@ impl Filter {
         }
     }
 
-    /// Compiles the expression, for the place of an error; `Ok` if it is none.
+    /// Compiles the expression to find the place of an error; `Ok` if the filter is no expression.
     ///
     /// # Errors
-    /// Why it cannot be compiled.
+    /// The reason why it cannot be compiled.
     pub fn check(&self, link_type: u16) -> Result<(), ExpressionError> {
         match &self.0 {
             Source::Expression(text) => expression::compile(text, link_type, 0xffff).map(drop),
@@ -94,7 +93,7 @@ impl Filter {
 impl FromStr for Filter {
     type Err = Error;
 
-    /// Takes any text for now: whether it means something is known with the link type.
+    /// Accepts any text: it is checked when the link type is known.
     fn from_str(text: &str) -> Result<Self> {
         let digits = text.trim_start().trim_start_matches(|c: char| c.is_ascii_digit());
         // No expression continues with these characters after a number.

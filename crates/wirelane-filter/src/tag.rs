@@ -1,19 +1,19 @@
-//! Where VLAN tags are.
+//! Places of VLAN tags.
 
-/// Where the outer VLAN tag of a packet is, and where the program has it.
+/// The place of a packet's outer VLAN tag, and the place that the program expects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tag {
-    /// Where the program has it.
+    /// In the place that the program expects.
     AsMeant,
-    /// Beside the packet, and the program has it in the bytes.
+    /// Beside the packet; the program expects it in the bytes.
     TakenOut,
-    /// In the bytes, and the program has it beside the packet.
+    /// In the bytes; the program expects it beside the packet.
     InPlace,
-    /// Nowhere, and the program has it beside the packet.
+    /// No tag; the program expects it beside the packet.
     Absent,
 }
 
-/// Where a tag begins in packets of a link type, if it has any: behind the addresses of Ethernet,
+/// The offset of a tag in packets of a link type that has tags: behind the addresses of Ethernet,
 /// and before the protocol of cooked packets (`SLL_HDR_LEN - 2`).
 pub(crate) fn position(link_type: u16) -> Option<u32> {
     match link_type {

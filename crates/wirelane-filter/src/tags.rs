@@ -1,4 +1,4 @@
-//! A program that has packets as the kernel's socket filter does, for their bytes.
+//! Converts a program from the kernel's view of packets to their bytes.
 //!
 //! ```text
 //!  on an interface   addresses │ type │ data                and, beside it, the outer tag (`skb_vlan_untag`)
@@ -22,13 +22,14 @@ use crate::tag::{self, Tag};
 use crate::writer::{Target, Writer};
 
 impl Program {
-    /// The same for the bytes of packets, where this one has them as the kernel's socket filter:
-    /// without the outer VLAN tag, which is in ancillary fields, and shorter by that.
+    /// Converts a program for packets in the view of the kernel's socket filter, where the outer
+    /// VLAN tag is in ancillary fields instead of the bytes, to a program for the bytes of packets.
     ///
     /// The result keeps the original program ([`Program::of_kernel`]).
     ///
     /// # Errors
-    /// A usage error: it is too long, or needs a cell of scratch memory and the program uses all.
+    /// A usage error: the program is too long, or needs a cell of scratch memory and uses all
+    /// cells.
     pub fn for_bytes(&self) -> Result<Self> {
         let Some(tag_at) =
             tag::position(self.link_type()).filter(|tag_at| concerns_tags(self, *tag_at))
@@ -51,7 +52,7 @@ impl Program {
     }
 }
 
-/// Instructions that engines take.
+/// The most instructions that engines accept.
 const LONGEST: usize = 4 * MAX_INSTRUCTIONS;
 
 /// Whether the program depends on the tag being in the bytes instead of beside the packet.

@@ -1,9 +1,10 @@
 //! Rewrites a program for packets in another form.
 //!
-//! | the program means | the kernel's socket filter | so before it |
+//! | the program means | the kernel's socket filter | so the writer adds |
 //! |---|---|---|
-//! | a shift by 32 or more gives 0 | takes the count modulo 32 | X is looked at |
-//! | X + k does not wrap | wraps, and means other headers when negative (`SKF_NET_OFF`) | X is looked at |
+//! | a shift by 32 or more gives 0 | takes the count modulo 32 | a check of X |
+//! | X + k does not wrap | wraps, and means other headers when negative (`SKF_NET_OFF`) | a check
+//! of X |
 //!
 //! If the outer VLAN tag is elsewhere than the program expects ([`Tag`]), later offsets move by 4,
 //! lengths change by 4, and loads of the tag read its actual place.
@@ -22,7 +23,7 @@ use crate::tag::{TAG_LEN, Tag};
 pub(crate) enum Target {
     /// The kernel's socket filter, which accepts at most `snaplen` bytes.
     Socket {
-        /// Bytes.
+        /// The limit in bytes.
         snaplen: u32,
     },
     /// An engine of this crate, on bytes.
@@ -33,7 +34,7 @@ pub(crate) struct Writer<'a> {
     program: &'a Program,
     facts: Facts,
     target: Target,
-    /// Where a tag begins in a packet of the program's link type.
+    /// The offset of a tag in a packet of the program's link type.
     tag_at: u32,
     pub(crate) items: Items,
     reject: Label,
@@ -61,7 +62,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Ends with the common way out that rejects.
+    /// Appends the common exit that rejects.
     pub(crate) fn finish(mut self) -> Items {
         self.items.place(self.reject);
         self.items.push(Op::Return(0));
@@ -72,7 +73,7 @@ impl<'a> Writer<'a> {
         self.items.push(op);
     }
 
-    /// A cell to keep something in for the time of one instruction.
+    /// A spare cell for use within one instruction.
     fn cell(&self) -> Result<u32> {
         self.spare.first().copied().ok_or_else(|| {
             let cause = format!("it uses all {MEMORY_CELLS} cells of scratch memory");
@@ -94,12 +95,12 @@ impl<'a> Writer<'a> {
         self.copy(Tag::InPlace, None)
     }
 
-    /// Writes the whole program. The comparisons of a chain lead to the question.
+    /// Writes the whole program. Comparisons of a chain include the test for a tag.
     pub(crate) fn copy(&mut self, tag: Tag, chain: Option<(&Question, &[usize])>) -> Result<()> {
         let ops = self.program.ops();
         let labels: Vec<_> = ops.iter().map(|_| self.items.label()).collect();
         let target = |at: usize, skip: usize| labels.get(at + 1 + skip).copied();
-        // A is 0 at first, and was used before.
+        // The program relies on the initial A of 0, but A was already used.
         if !ops.first().is_some_and(|op| matches!(op, Op::LoadAbsolute(..) | Op::LoadImmediate(_)))
         {
             self.push(Op::LoadImmediate(0));
@@ -242,8 +243,8 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    /// Where the packet has the `len` bytes that the program has at `k`; `None` if they are not in
-    /// one piece.
+    /// The offset in the packet of the `len` bytes that the program expects at `k`; `None` if they
+    /// are not contiguous.
     fn place_of(&self, k: u32, len: u32, tag: Tag) -> Option<u32> {
         let end = k.saturating_add(len);
         match tag {
@@ -254,7 +255,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// A = what the program has at `k`.
+    /// A = the bytes that the program expects at `k`.
     fn load(&mut self, width: Width, k: u32, tag: Tag) -> Result<()> {
         let end = k.saturating_add(width.bytes());
         if end > VISIBLE {
@@ -271,8 +272,8 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    /// A = the bytes that the program has from `k` to `end`, of which the tag is one border at
-    /// least.
+    /// A = the bytes that the program expects from `k` to `end`, in pieces that end at the
+    /// boundaries of the tag.
     fn compose(&mut self, k: u32, end: u32, tag: Tag) -> Result<()> {
         let mut pieces = Vec::new();
         let mut at = k;
@@ -320,9 +321,9 @@ impl<'a> Writer<'a> {
         (vec![Op::LoadAbsolute(width, offset)], width.bytes())
     }
 
-    /// A = what the program has at X + `k`.
+    /// A = the bytes that the program expects at X + `k`.
     fn load_indirect(&mut self, width: Width, k: u32, tag: Tag, x_most: u32) -> Result<()> {
-        // Behind the tag, what is added to X.
+        // The offset to add to X behind the tag.
         let (border, behind_k) = match tag {
             Tag::AsMeant | Tag::Absent => (0, k),
             Tag::InPlace => (self.tag_at, k.saturating_add(TAG_LEN)),
@@ -337,11 +338,11 @@ impl<'a> Writer<'a> {
         };
         let is_split = k < border;
         let is_checked = x_most > most && self.target != Target::Bytes;
-        // A is about to be overwritten, so it can serve to look at X.
+        // A is about to be overwritten, so it can hold X for the check.
         if is_checked || is_split {
             self.push(Op::Txa);
         }
-        // Nor may the sum wrap in the part of it that is looked at here.
+        // The sum must not wrap in the part that is checked here.
         if is_checked || is_split && x_most > most {
             let reject = self.reject;
             self.items.leave_if(Cond::Greater, most, reject);
@@ -352,7 +353,7 @@ impl<'a> Writer<'a> {
         }
         let (behind, done) = (self.items.label(), self.items.label());
         self.items.leave_if(Cond::GreaterEqual, border - k, behind);
-        // The offsets at which a load has to do with the tag.
+        // The offsets at which a load overlaps the tag.
         let first = k.max(self.tag_at + 1 - width.bytes());
         let crossing = first..border;
         for offset in crossing {

@@ -1,4 +1,4 @@
-//! Instructions for people, as the kernel's verifier writes them (`print_bpf_insn` of
+//! Prints instructions in the format of the kernel's verifier (`print_bpf_insn` of
 //! `kernel/bpf/disasm.c`).
 
 use std::fmt::{self, Display, Formatter};
@@ -54,7 +54,7 @@ impl Display for Insn {
         write!(f, "({code:02x}) ")?;
         match code & class::MASK {
             class::ALU | class::ALU64 => {
-                // Registers of 32 bits are w0 to w10.
+                // 32-bit registers are w0 to w10.
                 let r = if code & class::MASK == class::ALU64 { 'r' } else { 'w' };
                 let operation = ALU.iter().find(|(alu, _)| *alu as u8 == code & OPERATION);
                 match (code & OPERATION, operation) {

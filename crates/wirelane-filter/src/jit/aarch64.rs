@@ -39,7 +39,7 @@ const X: Gpr = Gpr(6);
 const OTHER: Gpr = Gpr(7);
 const CONSTANT: Gpr = Gpr(8);
 
-/// A processor of the kind.
+/// The machine of aarch64.
 #[derive(Default)]
 pub(super) struct Aarch64 {
     code: Assembler,
@@ -216,7 +216,7 @@ impl Machine for Aarch64 {
 }
 
 impl Aarch64 {
-    /// An EtherType, or for a length 1 if the payload begins with ones, otherwise 4.
+    /// A = the EtherType. For a length field: 1 if the payload begins with ones, otherwise 4.
     fn protocol(&mut self) {
         let is_known = self.code.code.label();
         self.load(A, Width::Half, Memory::at(PACKET, 12));
@@ -249,7 +249,7 @@ impl Aarch64 {
             Alu::Mod if k.is_power_of_two() => {
                 code.logical_immediate(Logical::And, A, A, k - 1);
             }
-            // `flow` has seen to it that the constant is not 0.
+            // `flow` has ensured that the constant is not 0.
             Alu::Div => {
                 code.mov_immediate(CONSTANT, k);
                 code.binary(Binary::Udiv, A, A, CONSTANT);
@@ -289,8 +289,8 @@ impl Aarch64 {
         }
     }
 
-    /// Compares bytes of the packet under a mask. For equality and common bits the constant is put
-    /// into the order of the packet, which costs nothing here.
+    /// Compares bytes of the packet under a mask. For equality and common bits, the constant is
+    /// swapped instead of the bytes, which costs nothing at run time.
     fn compare_packet(&mut self, place: Memory, width: Width, mask: u32, cond: Cond, k: u32) {
         let is_full = mask == full(width);
         let (mask, k) = match cond {
@@ -304,7 +304,7 @@ impl Aarch64 {
             }
         };
         match cond {
-            // Bits that the mask leaves out are not in `k`.
+            // `k` has no bits outside the mask.
             Cond::Set => {}
             Cond::Equal if k == 0 && !is_full => {
                 return self.code.logical_immediate(Logical::Ands, ZERO, OTHER, mask);
@@ -322,11 +322,11 @@ impl Aarch64 {
         }
     }
 
-    /// Rejects a packet that ends before the bytes at X plus `offset` do; says where they are,
-    /// until X7 changes.
+    /// Rejects a packet that ends before the bytes at X plus `offset` do. Returns their address,
+    /// which is valid until X7 changes.
     fn check_at_x(&mut self, width: Width, offset: i32, reject: Label) -> Memory {
         let bytes = width.bytes() as i32;
-        // X and the end of the bytes are below 2³², so that their sum does not wrap.
+        // X and the end of the bytes are below 2³², so their sum does not wrap.
         let end = offset.wrapping_add(bytes) as u32;
         self.code.arithmetic_immediate(Size::X, Arithmetic::Add, (OTHER, X, end));
         self.code.compare(Size::X, OTHER, LENGTH);
@@ -344,7 +344,7 @@ impl Aarch64 {
         }
     }
 
-    /// Loads a number of the packet, in the order of the processor.
+    /// Loads a number of the packet in host byte order.
     fn load(&mut self, register: Gpr, width: Width, place: Memory) {
         self.code.load(register, width, place);
         match width {
@@ -362,7 +362,7 @@ fn gpr(register: Register) -> Gpr {
     }
 }
 
-/// Bytes of the memory of a call, which keeps the stack pointer a multiple of 16.
+/// The stack memory of a call, which keeps the stack pointer a multiple of 16.
 const CALL: u32 = emit::CALL.next_multiple_of(16);
 
 fn cell(slot: u8) -> Memory {

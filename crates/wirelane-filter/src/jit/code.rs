@@ -1,7 +1,7 @@
-//! Code that grows, for any processor: instructions, labels that jumps lead to, and constants that
-//! lie behind the instructions.
+//! A code buffer for any processor: instructions, labels for jumps, and constants after the
+//! instructions.
 
-/// A place in the code, known or not yet.
+/// A place in the code, which may be bound later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Label(usize);
 
@@ -9,14 +9,14 @@ pub(super) struct Label(usize);
 #[derive(Default)]
 pub(super) struct Code {
     bytes: Vec<u8>,
-    /// Where each label is.
+    /// The position of each label.
     labels: Vec<Option<usize>>,
     /// Constants of 16 bytes, after the instructions.
     constants: Vec<[u32; 4]>,
     links: Vec<Link>,
 }
 
-/// An instruction holds the distance from a place to its goal, which is known only at the end.
+/// An instruction that holds a distance to its target, which is known only at the end.
 #[derive(Clone, Copy)]
 struct Link {
     from: usize,
@@ -29,7 +29,7 @@ enum Goal {
     Constant(usize),
 }
 
-/// Code of more bytes than this is refused; a filter of the greatest length has less.
+/// Longer code, in bytes, is refused; the longest filter needs less.
 const MAX: usize = 1 << 24;
 
 impl Code {
@@ -38,14 +38,14 @@ impl Code {
         Label(self.labels.len() - 1)
     }
 
-    /// `label` is here.
+    /// Binds `label` to the current position.
     pub(super) fn bind(&mut self, label: Label) {
         if let Some(place) = self.labels.get_mut(label.0) {
             *place = Some(self.bytes.len());
         }
     }
 
-    /// Bytes so far, without constants.
+    /// Bytes of the instructions so far.
     pub(super) fn len(&self) -> usize {
         self.bytes.len()
     }
@@ -58,23 +58,23 @@ impl Code {
         self.bytes.extend(bytes);
     }
 
-    /// The distance from here to `label` will be filled in.
+    /// Records that the distance from here to `label` must be filled in.
     pub(super) fn link(&mut self, label: Label) {
         self.links.push(Link { from: self.bytes.len(), goal: Goal::Label(label) });
     }
 
-    /// The distance from here to a constant of these words will be filled in.
+    /// Records that the distance from here to a constant of these words must be filled in.
     pub(super) fn link_constant(&mut self, constant: [u32; 4]) {
         let goal = Goal::Constant(self.constants.len());
         self.links.push(Link { from: self.bytes.len(), goal });
         self.constants.push(constant);
     }
 
-    /// The code with its constants. `fill` writes each distance, which is one from the place that
-    /// it is given, and says `None` if the distance does not fit. Up to the constants there is
-    /// `padding`.
+    /// The code with its constants. `fill` writes each distance, relative to the place that it
+    /// receives, and returns `None` if the distance does not fit. `padding` fills the space before
+    /// the constants.
     ///
-    /// `None` as well if a label is bound nowhere, or the code too long.
+    /// Also `None` if a label is not bound, or if the code is too long.
     pub(super) fn finish(
         mut self,
         padding: u8,

@@ -46,7 +46,7 @@ pub(super) fn drop(nodes: &mut [Node]) -> u32 {
     live.first().copied().unwrap_or(0)
 }
 
-/// A load at X whose only reader is the comparison after it becomes part of that.
+/// Merges a load at X into the comparison after it, if nothing else reads the loaded value.
 fn fuse_load(nodes: &mut [Node], place: usize, live: &[u32]) {
     let Some(Node::Step { require: None, action: Some(Action::LoadAtX(width, offset)), next }) =
         nodes.get(place)
@@ -59,7 +59,7 @@ fn fuse_load(nodes: &mut [Node], place: usize, live: &[u32]) {
         return;
     };
     let dead = |next: &usize| live.get(*next).is_some_and(|live| live & A == 0);
-    // A constant that the bytes cannot have has no place in their order.
+    // A constant outside the range of the bytes cannot be converted to their order.
     if dead(then) && dead(otherwise) && decided(*cond, full(*width), *k).is_none() {
         let subject = Subject::AtX(*width, *offset);
         let (cond, operand, then, otherwise) = (*cond, Operand::K(*k), *then, *otherwise);

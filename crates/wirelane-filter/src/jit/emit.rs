@@ -1,8 +1,7 @@
 //! Generates machine code from a program's graph: the parts that are common to all processors.
 //!
-//! The code has two entries. One runs over an array of records, the loop included, and writes a
-//! verdict for each; the other takes the [`Context`] of a single packet.
-//! Both keep to the C calling convention.
+//! The code has two entries. One loops over an array of records and writes a verdict for each; the
+//! other takes the [`Context`] of a single packet. Both follow the C calling convention.
 //!
 //! The body exists twice: without length checks at fixed offsets, for packets that are long enough
 //! for all of those loads, and with checks, for shorter packets. All other loads check the length.
@@ -51,13 +50,13 @@ pub(super) trait Machine: Default {
     /// The function ends.
     fn leave(&mut self);
 
-    /// A or X becomes 0.
+    /// Sets A or X to 0.
     fn clear(&mut self, register: Register);
 
-    /// A cell of the scratch memory becomes 0.
+    /// Sets a cell of the scratch memory to 0.
     fn clear_cell(&mut self, slot: u8);
 
-    /// Goes to `shorter` if the packet has fewer than `len` bytes.
+    /// Jumps to `shorter` if the packet has fewer than `len` bytes.
     fn require(&mut self, len: u32, shorter: Label);
 
     /// Performs the action, or jumps to `reject`.
@@ -72,11 +71,11 @@ pub(super) trait Machine: Default {
         reject: Label,
     ) -> Self::Condition;
 
-    /// Goes to `found` if the field has one of the values, which are bytes as the packet has them:
-    /// compared one after the other.
+    /// Jumps to `found` if the field has one of the values, which are in the byte order of the
+    /// packet. Compares them one by one.
     fn member_of_few(&mut self, field: Field, values: &[u32], found: Label);
 
-    /// The same, by four at a time and without a branch that could be guessed wrong.
+    /// The same, for four values at a time and without branches that could be mispredicted.
     fn member_of_many(&mut self, field: Field, values: &[[u32; 4]], found: Label);
 
     /// Writes the verdict, A or a value, and jumps to `next` while records are left.
@@ -88,21 +87,20 @@ pub(super) trait Machine: Default {
 
     fn jump_unless(&mut self, condition: Self::Condition, label: Label);
 
-    /// The code with every distance filled in; `None` if one is too far.
+    /// The code with every distance filled in; `None` if a distance is too long.
     fn finish(self) -> Option<Vec<u8>>;
 }
 
-/// How many bytes are accepted.
+/// The number of accepted bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     A,
     Value(u32),
 }
 
-/// Loads that a packet of this length satisfies are checked all at once: the shortest that
-/// Ethernet can send.
+/// One check covers all loads that a packet of this length satisfies: the shortest Ethernet packet.
 const SHORT: i32 = 60;
-/// Sets of fewer values are compared one after the other.
+/// Smaller sets are compared one value after the other.
 const FEW: usize = 5;
 
 /// Machine code for a checked program; `None` if it reads unsupported data.
@@ -117,7 +115,7 @@ pub(super) fn emit<M: Machine>(program: &[Op], layout: Option<Layout>) -> Option
     if let Some(layout) = layout {
         emitter.machine.next_record(layout, has_length);
     } else {
-        // A program that wants more than a record holds runs on single packets only.
+        // A program that needs more than a record contains runs only on single packets.
         emitter.machine.leave();
     }
     emitter.bind(body);
@@ -147,7 +145,7 @@ struct Emitter<M> {
     machine: M,
     /// The next packet of the array.
     next: Label,
-    /// The end of a packet that is too short.
+    /// The verdict for a packet that is too short.
     reject: Label,
 }
 
@@ -166,7 +164,7 @@ impl<M: Machine> Emitter<M> {
         self.machine.code().bind(label);
     }
 
-    /// The body for packets of the length that the graph is made for.
+    /// Emits the body for packets of the graph's length.
     fn graph(&mut self, graph: &Graph) {
         for (bit, register) in [(graph::A, Register::A), (graph::X, Register::X)] {
             if graph.cleared & bit != 0 {
@@ -214,7 +212,7 @@ impl<M: Machine> Emitter<M> {
         }
     }
 
-    /// Goes to `found` if the field has one of the values.
+    /// Jumps to `found` if the field has one of the values.
     fn member(&mut self, Set { field, values }: &Set, found: Label) {
         let mut values: Vec<_> =
             values.iter().map(|value| in_packet(field.width, *value)).collect();
@@ -266,7 +264,7 @@ impl Targets<'_> {
     }
 }
 
-/// A number as the bytes of a packet have it when the processor loads them.
+/// Converts a number to the byte order in which the processor loads the packet.
 pub(super) fn in_packet(width: Width, value: u32) -> u32 {
     match width {
         Width::Byte => value & 0xff,
@@ -283,11 +281,10 @@ pub(super) const INFO: [(PacketInfo, usize); 4] = [
     (PacketInfo::InterfaceIndex, offset_of!(Context, interface_index)),
 ];
 
-/// Bytes of memory that a call needs: first the scratch memory, then what is known beside the
-/// packet.
+/// Bytes of memory that a call needs: the scratch memory, then the metadata of the packet.
 pub(super) const CALL: u32 = 80;
 
-/// Where a cell is in the memory of a call.
+/// The offset of a cell in the memory of a call.
 pub(super) fn cell(slot: u8) -> u8 {
     4 * slot
 }

@@ -11,7 +11,7 @@ use crate::error::Refused;
 /// At no time is it writable and executable (W^X).
 #[derive(Debug)]
 pub(super) struct Executable {
-    /// Where the mapping begins.
+    /// Start of the mapping.
     first: NonNull<u8>,
     len: usize,
 }

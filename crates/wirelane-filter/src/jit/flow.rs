@@ -1,8 +1,8 @@
-//! A classic program as a graph that is cheap to run: facts known at each instruction are used, and
-//! dead code is removed.
+//! Converts a classic program to a graph that is cheap to run, by using the facts known at each
+//! instruction and removing dead code.
 //!
-//! Jumps go forward only, so one pass in order sees every predecessor first, and one pass back sees
-//! every successor first:
+//! Jumps go forward only, so one pass in order visits every predecessor first, and one backward
+//! pass visits every successor first:
 //!
 //! 1. Forward: known values of A and X (a constant, or masked bytes of the packet at a fixed
 //!    offset), and the least length of a packet that gets here. Redundant length checks are removed;
@@ -15,9 +15,9 @@ use super::graph::{Node, end};
 use super::{dead, forward, sets};
 use crate::op::{Op, Width};
 
-/// The program as a graph, for packets of at least a certain length.
+/// The program as a graph, for packets of at least a given length.
 pub(super) struct Graph {
-    /// In order: every edge leads to a higher place. The entry is the first.
+    /// In order: every edge leads to a larger index. The entry is the first node.
     pub(super) nodes: Vec<Node>,
     /// Registers and cells that must be 0 at the start: bits 0 to 15 scratch memory,
     /// [`A`](super::graph::A), [`X`](super::graph::X).
@@ -25,8 +25,8 @@ pub(super) struct Graph {
 }
 
 impl Graph {
-    /// The graph of a checked program for packets of at least `shortest` bytes; `None` if it asks
-    /// something of the packet that is not known here.
+    /// The graph of a checked program for packets of at least `shortest` bytes; `None` if it reads
+    /// unsupported data.
     pub(super) fn new(program: &[Op], shortest: i32) -> Option<Self> {
         let mut nodes = forward::run(program, shortest)?;
         let cleared = dead::drop(&mut nodes);
@@ -35,7 +35,7 @@ impl Graph {
     }
 }
 
-/// How far into a packet the loads at fixed places reach that a packet of `limit` bytes satisfies.
+/// The end of the fixed-offset loads that a packet of `limit` bytes satisfies.
 pub(super) fn reach(program: &[Op], limit: i32) -> i32 {
     let ends = program.iter().filter_map(|op| match op {
         Op::LoadAbsolute(width, offset) => end(*offset, *width),

@@ -1,9 +1,10 @@
-//! The first pass over the graph of a program: what is known on every way to an instruction.
+//! The first pass over the graph of a program: finds the facts that hold on every path to an
+//! instruction.
 
 use super::graph::{Action, Field, Node, PacketInfo, Register, Subject, decided, end, full};
 use crate::op::{Alu, Ancillary, Cond, MEMORY_CELLS, Op, Operand, Width};
 
-/// Bytes that the protocol of an Ethernet frame depends on.
+/// Number of bytes that determine the protocol of an Ethernet frame.
 const PROTOCOL_END: i32 = 16;
 
 /// The known contents of a register.
@@ -11,7 +12,7 @@ const PROTOCOL_END: i32 = 16;
 enum Known {
     Nothing,
     Constant(u32),
-    /// The packet is long enough for it.
+    /// Bytes of the packet, which is long enough for them.
     Field(Field),
 }
 
@@ -35,8 +36,8 @@ struct Forward {
     states: Vec<Option<State>>,
 }
 
-/// The nodes of a checked program for packets of at least `shortest` bytes; `None` if it asks
-/// something of the packet that is not known here.
+/// The nodes of a checked program for packets of at least `shortest` bytes; `None` if it reads
+/// unsupported data.
 pub(super) fn run(program: &[Op], shortest: i32) -> Option<Vec<Node>> {
     let mut forward = Forward { states: vec![None; program.len()] };
     let entry = State { a: Known::Constant(0), x: Known::Constant(0), len: shortest };
@@ -50,7 +51,7 @@ pub(super) fn run(program: &[Op], shortest: i32) -> Option<Vec<Node>> {
 }
 
 impl Forward {
-    /// `place` is reached in `state` too.
+    /// Records that `place` is also reached in `state`.
     fn reach(&mut self, place: usize, state: State) -> Option<usize> {
         let slot = self.states.get_mut(place)?;
         *slot = Some(slot.map_or(state, |other| other.meet(state)));
@@ -62,7 +63,7 @@ impl Forward {
         let mut require = None;
         let action = match op {
             Op::LoadAbsolute(width, offset) => {
-                // No packet is as long as an offset that is none.
+                // The offset exceeds the length of any packet.
                 let Some(end) = end(offset, width) else { return Some(Node::Return(0)) };
                 require = state.require(end);
                 let field = Field { offset: offset as i32, width, mask: full(width) };
@@ -187,7 +188,7 @@ impl State {
         action
     }
 
-    /// The length to check for, unless the packet is known to be as long.
+    /// The length to check, unless the packet is known to have it.
     fn require(&mut self, end: i32) -> Option<i32> {
         let require = (end > self.len).then_some(end);
         self.len = self.len.max(end);

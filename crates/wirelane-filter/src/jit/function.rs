@@ -1,4 +1,4 @@
-//! Machine code that can be called.
+//! Callable machine code.
 #![allow(unsafe_code)]
 
 use std::mem::transmute;
@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::packet::Packet;
 use crate::program::Program;
 
-/// Whether there is machine code for this processor.
+/// Whether there is a code generator for this processor.
 pub const AVAILABLE: bool = cfg!(all(
     target_os = "linux",
     any(target_arch = "x86_64", all(target_arch = "aarch64", target_endian = "little")),
@@ -27,7 +27,7 @@ pub struct Jit {
 }
 
 impl Jit {
-    /// Makes machine code of `program`.
+    /// Generates machine code for `program`.
     ///
     /// # Errors
     /// A usage error if the program needs data that only the kernel's socket filter has. Otherwise
@@ -36,7 +36,7 @@ impl Jit {
         Self::with(program, None)
     }
 
-    /// The same for an array of records too, for [`Jit::run_records`].
+    /// As [`Jit::new`], and also for arrays of records, for [`Jit::run_records`].
     ///
     /// # Errors
     /// As [`Jit::new`].
@@ -46,7 +46,7 @@ impl Jit {
 
     fn with(program: &Program, layout: Option<Layout>) -> Result<Self> {
         program.require_portable()?;
-        // Emitters only write bytes, so all of them are compiled, and tested, everywhere.
+        // Emitters only write bytes, so all of them are compiled and tested on every processor.
         let emitted = match std::env::consts::ARCH {
             _ if !AVAILABLE => {
                 return Err(Error::failed("filter", "there is no machine code for this processor"));
@@ -61,7 +61,7 @@ impl Jit {
         Ok(Self { code, instructions, single, takes_records })
     }
 
-    /// How many bytes of `packet` the program accepts; 0 rejects it.
+    /// The number of bytes of `packet` that the program accepts; 0 rejects it.
     #[inline]
     pub fn run(&self, packet: &Packet<'_>) -> u32 {
         let context = Context::new(packet);
@@ -75,14 +75,14 @@ impl Jit {
         verdict
     }
 
-    /// For each of `records` how many bytes the program accepts, in order, as far as both slices
-    /// go. `None`, and nothing is done, if this was not made [for records](Self::for_records), or
-    /// the program asks for more than the bytes and their number on the wire: then [`Jit::run`] it
-    /// on each.
+    /// Writes to `verdicts` how many bytes of each of `records` the program accepts, up to the
+    /// length of the shorter slice. Returns `None` and does nothing if this was not made [for
+    /// records](Self::for_records), or if the program reads more than the bytes and their number on
+    /// the wire: then call [`Jit::run`] for each.
     ///
     /// # Safety
-    /// Each record has at the offsets of its [`Layout`] what that says, and as many bytes as it
-    /// says can be read, for the time of the call.
+    /// Each record has the fields that its [`Layout`] describes, and the stated number of bytes is
+    /// readable during the call.
     #[inline]
     pub unsafe fn run_records<R>(&self, records: &[*const R], verdicts: &mut [u32]) -> Option<()> {
         if !self.takes_records {
@@ -100,13 +100,13 @@ impl Jit {
         Some(())
     }
 
-    /// The machine code, without the constants that lie behind it.
+    /// The machine code without the constants after it.
     pub fn instructions(&self) -> &[u8] {
         let bytes = self.code.bytes();
         bytes.get(..self.instructions).unwrap_or(bytes)
     }
 
-    /// Bytes of the code with its constants.
+    /// Bytes of the code, including its constants.
     pub fn size(&self) -> usize {
         self.code.bytes().len()
     }

@@ -2,7 +2,7 @@
 
 use crate::op::{Alu, Cond, Operand, Width};
 
-/// Bytes of the packet at a fixed place, as a number in network order under a mask.
+/// Bytes of the packet at a fixed offset, as a number in network order under a mask.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Field {
     pub(super) offset: i32,
@@ -31,18 +31,18 @@ pub(super) enum PacketInfo {
 pub(super) enum Action {
     /// A or X becomes bytes of the packet.
     Load(Register, Field),
-    /// A becomes bytes of the packet from X plus an offset on; the packet is rejected if they are
-    /// not all there.
+    /// A becomes the bytes of the packet at X plus an offset; the packet is rejected if it ends
+    /// before them.
     LoadAtX(Width, i32),
     /// X becomes 4 times the lower half of the byte at the offset.
     HeaderLength(i32),
     Constant(Register, u32),
     LoadInfo(Register, PacketInfo),
-    /// A becomes the protocol of an Ethernet frame, as `eth_type_trans` of the kernel finds it.
+    /// A becomes the protocol of an Ethernet frame, as in the kernel's `eth_type_trans`.
     Protocol,
     LoadCell(Register, u8),
     StoreCell(Register, u8),
-    /// The packet is rejected if it is a division by X, and X is 0.
+    /// A division by X rejects the packet if X is 0.
     Alu(Alu, Operand),
     Negate,
     /// X becomes A.
@@ -56,11 +56,11 @@ pub(super) enum Action {
 pub(super) enum Subject {
     A,
     Field(Field),
-    /// Bytes of the packet from X plus an offset on, as [`Action::LoadAtX`].
+    /// Bytes of the packet at X plus an offset, as in [`Action::LoadAtX`].
     AtX(Width, i32),
 }
 
-/// The values that a field is compared with.
+/// The values to compare a field with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Set {
     pub(super) field: Field,
@@ -71,9 +71,9 @@ pub(super) struct Set {
 /// `otherwise` are larger indices.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Node {
-    /// Nothing leads here.
+    /// No edge leads here.
     Unreachable,
-    /// Rejects a packet shorter than `require` bytes, then does `op`.
+    /// Rejects a packet shorter than `require` bytes, then performs `action`.
     Step {
         require: Option<i32>,
         action: Option<Action>,
@@ -142,7 +142,7 @@ impl Action {
     }
 }
 
-/// The outcome if it is the same for every value under `mask`.
+/// The result of the comparison if it is the same for every value under `mask`.
 pub(super) fn decided(cond: Cond, mask: u32, right: u32) -> Option<bool> {
     match cond {
         Cond::Equal if right & !mask != 0 => Some(false),
@@ -154,7 +154,7 @@ pub(super) fn decided(cond: Cond, mask: u32, right: u32) -> Option<bool> {
     }
 }
 
-/// Every bit that a load of this width can set.
+/// All bits that a load of this width can set.
 pub(super) const fn full(width: Width) -> u32 {
     match width {
         Width::Byte => 0xff,

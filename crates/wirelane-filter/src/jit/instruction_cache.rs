@@ -1,5 +1,5 @@
-//! Makes written code executable: on x86-64 nothing to do, because CPUs keep caches coherent; on
-//! aarch64 caches and pipelines are flushed.
+//! Makes written code executable. x86-64 needs nothing, because its caches are coherent; on
+//! aarch64, caches and pipelines are flushed.
 //!
 //! On aarch64,
 //! [`membarrier`](https://github.com/torvalds/linux/blob/v6.18/kernel/sched/membarrier.c) clears
@@ -33,9 +33,8 @@ mod aarch64 {
         synchronise_threads()
     }
 
-    /// Makes the code visible to instruction fetches of all processors, by the sequence that the
-    /// Arm Architecture Reference Manual (part B, caches and concurrent modification of
-    /// instructions) wants for that.
+    /// Makes the code visible to instruction fetches of all processors, by the sequence of the Arm
+    /// Architecture Reference Manual (part B, caches and concurrent modification of instructions).
     fn clean(code: usize, len: usize) {
         let kind: u64;
         // SAFETY: reads a register that Linux lets user space read, or answers for
@@ -64,10 +63,11 @@ mod aarch64 {
         (code & !(line - 1)..code + len).step_by(line)
     }
 
-    /// Makes every thread of the process that is running forget what its processor has fetched
-    /// already. A filter may be made where another one was that a thread has just left.
+    /// Makes every running thread of the process discard instructions that its processor has
+    /// already fetched. A new filter may occupy the memory of an earlier one that a thread has just
+    /// left.
     ///
-    /// Linux 4.16. The process says once that it will ask.
+    /// Linux 4.16. The process must register once.
     fn synchronise_threads() -> Result<(), Refused> {
         const REGISTER_PRIVATE_EXPEDITED_SYNC_CORE: libc::c_int = 1 << 6;
         const PRIVATE_EXPEDITED_SYNC_CORE: libc::c_int = 1 << 5;

@@ -1,25 +1,26 @@
-//! Where machine code finds a packet.
+//! The layout of packets for machine code.
 
 use crate::packet::{Metadata, Packet, VISIBLE};
 
-/// Offsets in the records that describe packets, in bytes.
+/// Offsets of the fields in records that describe packets, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
-    /// A pointer to the first byte.
+    /// A pointer to the first byte of the packet.
     pub data: u16,
-    /// How many bytes can be read there: a `u32`.
+    /// The number of readable bytes at that pointer: a `u32`.
     pub length: u16,
-    /// How many bytes the packet had on the wire: a `u32`.
+    /// The number of bytes that the packet had on the wire: a `u32`.
     pub original_length: u16,
 }
 
-/// A single packet as machine code finds it. `len` bytes at `data` must be readable while it runs.
+/// Describes a single packet to machine code. `len` bytes at `data` must be readable while the code
+/// runs.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub(super) struct Context {
     /// First byte of the packet.
     pub(super) data: *const u8,
-    /// Bytes present, 2³¹ − 1 at most.
+    /// Captured bytes, at most 2³¹ − 1.
     pub(super) len: u32,
     /// Bytes on the wire.
     pub(super) wire_len: u32,
@@ -32,7 +33,7 @@ pub(super) struct Context {
 }
 
 impl Context {
-    /// Describes `packet`. Nothing but the types says how long the bytes stay.
+    /// Describes `packet`. The context does not keep the bytes alive.
     pub(super) fn new(packet: &Packet<'_>) -> Self {
         let Metadata { queue, packet_type, interface_index } = packet.metadata;
         let len = packet.data.len().min(VISIBLE as usize) as u32;

@@ -1,4 +1,4 @@
-//! No memory for machine code: no system but Linux has it here.
+//! Replaces executable memory on systems other than Linux.
 
 use std::io;
 

@@ -1,4 +1,4 @@
-//! The third pass over the graph of a program: `host a or host b or …` in one test.
+//! The third pass over the graph of a program: `host a or host b or …` becomes one test.
 
 use super::graph::{Node, Set, Subject};
 use crate::op::{Cond, Operand};
@@ -11,7 +11,7 @@ pub(super) fn join(nodes: &mut [Node]) {
             Some(Node::Step { require: None, action: None, next }) => *next,
             _ => next,
         };
-        // Later nodes have been seen to already, so one step is enough.
+        // Later nodes were processed before, so one step is enough.
         let Some(mut node) = nodes.get(place).cloned() else { continue };
         match &mut node {
             Node::Step { next, .. } => *next = skipped(*next),
@@ -49,7 +49,7 @@ pub(super) fn join(nodes: &mut [Node]) {
     }
 }
 
-/// How many edges of reachable nodes lead to each node.
+/// For each node, the number of edges from reachable nodes.
 fn ways(nodes: &[Node]) -> Vec<u32> {
     let mut ways = vec![0_u32; nodes.len()];
     if let Some(entry) = ways.first_mut() {
@@ -67,11 +67,11 @@ fn ways(nodes: &[Node]) -> Vec<u32> {
     ways
 }
 
-/// Fewer values than this are compared one after the other.
+/// Fewer values are compared one after the other.
 const FEWEST: usize = 3;
 
-/// The test of membership that the comparisons from `place` on amount to, if there are enough.
-/// Only `place` itself may be reached from elsewhere, so that every value is in one set at most.
+/// The membership test that replaces the comparisons from `place` on, if there are enough. Only
+/// `place` may have other predecessors, so that every value is in at most one set.
 fn chain(nodes: &[Node], place: usize, ways: &[u32]) -> Option<Node> {
     let equality = |place: usize| match nodes.get(place)? {
         Node::Test {

@@ -1,4 +1,5 @@
-//! Machine code against the interpreter: every instruction alone, chains, and random programs.
+//! Compares machine code with the interpreter: every instruction alone, chains, and random
+//! programs.
 
 #![allow(clippy::unwrap_used)]
 #![allow(unsafe_code, reason = "records are described by pointers")]
@@ -29,7 +30,7 @@ fn program(ops: &[Op]) -> Program {
     Program::new(1, ops.iter().map(|op| op.encode()).collect()).unwrap()
 }
 
-/// The kinds of nodes that are left for packets long enough.
+/// The remaining nodes for packets that are long enough.
 fn nodes(ops: &[Op]) -> Vec<Node> {
     let graph = flow::Graph::new(program(ops).ops(), flow::reach(ops, 60)).unwrap();
     graph.nodes.into_iter().filter(|node| *node != Node::Unreachable).collect()
@@ -65,7 +66,7 @@ fn what_is_known_is_not_done_again() {
     assert_eq!(nodes[2..], [Node::Return(0), Node::Return(1)]);
 }
 
-/// The machine code and the interpreter agree on every packet.
+/// Machine code and interpreter must agree on every packet.
 fn check<'a>(ops: &[Op], packets: impl IntoIterator<Item = &'a [u8]>) {
     let program = program(ops);
     let (jit, interpreter) = (Jit::new(&program).unwrap(), Interpreter::new(&program).unwrap());
@@ -221,7 +222,7 @@ fn comparisons() {
     }
 }
 
-/// `field = one of values`, one comparison each, over fields in turn.
+/// `field = one of values`, one comparison each, alternating between fields.
 fn chain(fields: &[(Width, u32)], values: &[u32], mask: Option<u32>) -> Vec<Op> {
     let mut ops = Vec::new();
     let each = if mask.is_some() { 3 } else { 2 };
@@ -235,7 +236,7 @@ fn chain(fields: &[(Width, u32)], values: &[u32], mask: Option<u32>) -> Vec<Op> 
             ops.push(Op::Branch { cond: Cond::Equal, operand, jt, jf: 0 });
         }
     }
-    // The last one fails into the rejection, all others succeed over it.
+    // The last comparison falls through to the rejection; the others jump over it.
     if let Some(Op::Branch { jf, .. }) = ops.last_mut() {
         *jf = 1;
     }
@@ -332,7 +333,7 @@ fn records_get_their_verdicts() {
     }
 }
 
-/// A small generator of numbers; the same ones in every run.
+/// A small random number generator with a fixed seed.
 struct Random(u64);
 
 impl Random {
@@ -397,7 +398,7 @@ fn random_programs() {
     let mut random = Random(0x9e37_79b9_7f4a_7c15);
     for _ in 0..4_000 {
         let count = 1 + random.below(40);
-        // Scratch memory is written first, so that the kernel's rules are kept.
+        // Writes scratch memory first, as the kernel's rules require.
         let mut ops: Vec<_> = (0..16).map(Op::Store).collect();
         if random.below(3) > 0 {
             ops.clear();

@@ -22,7 +22,7 @@ use super::layout::{Context, Layout};
 use crate::op::{Alu, Cond, Operand, Width};
 use crate::packet::MIN_ETHERTYPE;
 
-/// A processor of the kind.
+/// The machine of x86-64.
 #[derive(Default)]
 pub(super) struct X86_64 {
     code: Assembler,
@@ -193,7 +193,7 @@ impl Machine for X86_64 {
 }
 
 impl X86_64 {
-    /// An EtherType, or for a length 1 if the payload begins with ones, otherwise 4.
+    /// A = the EtherType. For a length field: 1 if the payload begins with ones, otherwise 4.
     fn protocol(&mut self) {
         let is_type = self.code.code.label();
         self.load(Gpr::Rax, Width::Half, Memory::at(Gpr::R8, 12));
@@ -264,8 +264,8 @@ impl X86_64 {
         }
     }
 
-    /// Compares bytes of the packet under a mask. For equality and common bits the constant is put
-    /// into the order of the packet, which costs nothing here.
+    /// Compares bytes of the packet under a mask. For equality and common bits, the constant is
+    /// swapped instead of the bytes, which costs nothing at run time.
     fn compare_packet(
         &mut self,
         place: Memory,
@@ -318,19 +318,19 @@ impl X86_64 {
         }
     }
 
-    /// Rejects a packet that ends before the bytes at X plus `offset` do; says where they are,
-    /// until R10 changes.
+    /// Rejects a packet that ends before the bytes at X plus `offset` do. Returns their address,
+    /// which is valid until R10 changes.
     fn check_at_x(&mut self, width: Width, offset: i32, reject: Label) -> Memory {
         let bytes = width.bytes() as i32;
-        // X and the offset are below 2³², so that the sum does not wrap. `flow` has made sure that
-        // offset + bytes does not either.
+        // X and the offset are below 2³², so the sum does not wrap. `flow` has ensured that offset
+        // + bytes does not wrap either.
         self.code.address(Gpr::R10, Memory::at(Gpr::Rcx, offset.wrapping_add(bytes)));
         self.code.binary64(Binary::Cmp, Gpr::R10, Gpr::R9);
         self.code.jump_if(Condition::Above, reject);
         Memory::indexed(Gpr::R8, Gpr::R10, -bytes)
     }
 
-    /// Loads a number of the packet, in the order of the processor.
+    /// Loads a number of the packet in host byte order.
     fn load(&mut self, register: Gpr, width: Width, place: Memory) {
         self.load_raw(register, width, place);
         match width {

@@ -9,7 +9,7 @@
 use std::ffi::{c_int, c_void};
 use std::ptr::NonNull;
 
-/// Relocations that are the address of a symbol: slots of calls, and of data (the ELF supplements
+/// Relocations that hold the address of a symbol: slots of calls and of data (the ELF supplements
 /// of the processors).
 const ADDRESSES: [u32; 3] = [R_JUMP_SLOT, R_GLOB_DAT, R_ABSOLUTE];
 
@@ -63,7 +63,7 @@ const DT_RELA: i64 = 7;
 const DT_RELASZ: i64 = 8;
 const DT_JMPREL: i64 = 23;
 
-/// Makes the library call its own functions.
+/// Binds the library's calls of its functions to the library.
 ///
 /// # Errors
 /// The dynamic linker does not describe the library, or its slots cannot be written.
@@ -104,7 +104,7 @@ pub(super) unsafe fn bind_to_itself(handle: NonNull<c_void>) -> Result<(), Strin
                 let relocation = *table.add(index);
                 let (kind, number) = (relocation.info as u32, relocation.info >> 32);
                 let symbol = *symbols.add(number as usize);
-                // One without a section is of another library.
+                // A symbol without a section is in another library.
                 if !ADDRESSES.contains(&kind) || number == 0 || symbol.section == 0 {
                     continue;
                 }
@@ -122,7 +122,7 @@ const RTLD_DI_LINKMAP: c_int = 2;
 /// Writes a slot, which the linker may have made read-only (`PT_GNU_RELRO`).
 ///
 /// # Safety
-/// It is a slot of a loaded library.
+/// `slot` is a slot of a loaded library.
 unsafe fn write(slot: *mut usize, address: usize) -> Result<(), String> {
     // SAFETY: by contract. The page is the library's; its slots stay writable, as they are without
     // that option.

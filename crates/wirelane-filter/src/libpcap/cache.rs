@@ -1,4 +1,4 @@
-//! The cache of the dynamic linker, `/etc/ld.so.cache`: which file has which name.
+//! The cache of the dynamic linker, `/etc/ld.so.cache`: maps names of libraries to files.
 //!
 //! This is the format of glibc since 2.2 (`elf/dl-cache.h`, `struct cache_file_new`). Other C
 //! libraries have no cache.
@@ -7,7 +7,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
-/// The files that `cache` holds under `name`, in its order.
+/// The files for `name` in `cache`, in its order.
 ///
 /// The result includes files for other machines, and excludes files for better CPUs only
 /// (`glibc-hwcaps`). For a damaged cache, it contains the readable entries.
@@ -28,7 +28,7 @@ pub(super) fn files(cache: &[u8], name: &str) -> Vec<PathBuf> {
 const MAGIC: &[u8] = b"glibc-ld.so.cache1.1";
 
 /// The magic, the number of entries, the length of the strings, flags, the offset of extensions,
-/// and three words that are not used.
+/// and three unused words.
 const HEADER: usize = 48;
 
 /// Flags, the offsets of name and file, an OS version, and the required CPU features.
@@ -47,7 +47,7 @@ fn string(bytes: &[u8], at: usize) -> Option<&[u8]> {
 mod tests {
     use super::*;
 
-    /// A cache with these entries: name, file, what the CPU needs.
+    /// A cache with these entries: name, file, required CPU features.
     fn cache(entries: &[(&str, &str, u64)]) -> Vec<u8> {
         let mut strings = Vec::new();
         let mut table = Vec::new();

@@ -1,4 +1,4 @@
-//! The functions of libpcap that we call.
+//! The functions of libpcap that this crate calls.
 
 use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::mem::transmute;
@@ -7,7 +7,7 @@ use std::ptr::NonNull;
 use super::system;
 use crate::instruction::Instruction;
 
-/// As the library has them.
+/// The addresses of these functions.
 #[derive(Debug)]
 pub(super) struct Functions {
     pub(super) open_dead: OpenDead,
@@ -46,7 +46,7 @@ impl Functions {
     /// Finds the library and its functions.
     ///
     /// # Errors
-    /// It is not there, or not the library that we know: what the dynamic linker says.
+    /// The library does not exist or lacks a function: the message of the dynamic linker.
     pub(super) fn load() -> Result<Self, String> {
         let system = system::system()?;
         // SAFETY: the types are those of the declarations in pcap/pcap.h and pcap/bpf.h for these

@@ -1,4 +1,4 @@
-//! libpcap, loaded at run time: the compiler of filter expressions, and its own interpreter.
+//! libpcap, loaded at run time: the compiler of filter expressions, and its interpreter.
 //!
 //! Building does not require libpcap. Functions and structures have the declarations of
 //! `pcap/pcap.h` and `pcap/bpf.h`, which are unchanged since libpcap 0.8.
@@ -33,10 +33,10 @@ pub struct Libpcap {
     compiling: Mutex<()>,
 }
 
-/// `PCAP_NETMASK_UNKNOWN`: `ip broadcast` is then an error.
+/// `PCAP_NETMASK_UNKNOWN`: makes `ip broadcast` an error.
 const NETMASK_UNKNOWN: u32 = u32::MAX;
 
-/// `DLT_NULL`, `DLT_LOOP` and `DLT_ENC`, which in a file have the same numbers.
+/// `DLT_NULL`, `DLT_LOOP` and `DLT_ENC`, which have the same numbers in files.
 const FAMILY_LINK_TYPES: [i32; 3] = [0, 108, 109];
 
 /// Where a program finds the outer VLAN tag of a packet.
@@ -44,14 +44,14 @@ const FAMILY_LINK_TYPES: [i32; 3] = [0, 108, 109];
 pub enum View {
     /// In its bytes, as in a capture file.
     Bytes,
-    /// Beside it, as the kernel has it where it filters a socket.
+    /// Beside it, as in the kernel's filter of a socket.
     Kernel,
 }
 
-/// The library of this system, loaded when first asked for.
+/// The library of this system, loaded by the first call.
 ///
 /// # Errors
-/// It is not there, or not the library that we know: what the dynamic linker says.
+/// The library does not exist or lacks a function: the message of the dynamic linker.
 pub fn library() -> Result<&'static Libpcap, String> {
     static LIBRARY: OnceLock<Result<Libpcap, String>> = OnceLock::new();
     let load = || {
@@ -69,11 +69,11 @@ impl Libpcap {
         version.to_string_lossy().into_owned()
     }
 
-    /// Compiles `expression` for packets of a link type (libpcap's `DLT_` number), of which the
-    /// program accepts `snaplen` bytes.
+    /// Compiles `expression` for packets of a link type (libpcap's `DLT_` number). The program
+    /// accepts `snaplen` bytes.
     ///
     /// # Errors
-    /// What libpcap says; [`NO_FLAGS`].
+    /// The message of libpcap; [`NO_FLAGS`].
     pub fn compile(
         &self,
         expression: &CStr,
@@ -141,7 +141,7 @@ impl Libpcap {
         unsafe { beside::set(&self.functions, handle) }
     }
 
-    /// Opens a capture file of these bytes, which have to stay until it is closed.
+    /// Opens these bytes as a capture file. They must live until it is closed.
     fn open_file(&self, bytes: &[u8]) -> Option<NonNull<c_void>> {
         let mut error: [c_char; ERROR_SIZE] = [0; ERROR_SIZE];
         // SAFETY: the stream only reads the bytes, and only while it is open. The library owns it
@@ -157,8 +157,7 @@ impl Libpcap {
         }
     }
 
-    /// Prepares `program` for [`Interpreter::run`]. `None` if the library finds that it is not
-    /// valid.
+    /// Prepares `program` for [`Interpreter::run`]. `None` if the library finds it invalid.
     pub fn interpreter<'a>(&'a self, program: &'a [Instruction]) -> Option<Interpreter<'a>> {
         let len = c_int::try_from(program.len()).ok()?;
         // SAFETY: the instructions live through the call.
@@ -167,7 +166,7 @@ impl Libpcap {
     }
 }
 
-/// libpcap's own interpreter with a program.
+/// libpcap's interpreter with a program.
 #[derive(Clone, Copy, Debug)]
 pub struct Interpreter<'a> {
     library: &'a Libpcap,
@@ -175,8 +174,8 @@ pub struct Interpreter<'a> {
 }
 
 impl Interpreter<'_> {
-    /// How many bytes of a packet of `wire_len` bytes, of which `data` is present, the program
-    /// accepts.
+    /// The number of bytes that the program accepts, of a packet of `wire_len` bytes with the
+    /// captured part `data`.
     pub fn run(&self, data: &[u8], wire_len: u32) -> u32 {
         let len = c_uint::try_from(data.len()).unwrap_or(c_uint::MAX);
         // SAFETY: bpf_validate() has found that jumps and cells of scratch memory stay inside and
@@ -191,11 +190,10 @@ impl Interpreter<'_> {
 mod beside {
     //! Programs for the kernel's view of packets, compiled without a socket.
     //!
-    //! The kernel takes the outer VLAN tag out of a packet and keeps it beside it. libpcap compiles
-    //! `vlan` for that on a handle of an interface only (`activate_pf_packet`), for which a socket
-    //! has to be opened. A program may be without the privilege when it compiles, or have no
-    //! interface at all: so the flag that libpcap sets there is set here, on handles that only
-    //! compile.
+    //! The kernel removes the outer VLAN tag from a packet and keeps it beside the packet. libpcap
+    //! compiles `vlan` for that only on a handle of an interface (`activate_pf_packet`), which
+    //! needs an open socket. A program may lack the privilege when it compiles, or have no
+    //! interface at all. So this module sets libpcap's flag on handles that only compile.
 
     use std::ffi::{CStr, c_char, c_int, c_void};
     use std::io::Write;
@@ -211,14 +209,14 @@ mod beside {
                                 compile \"vlan\" for the kernel, which takes the tag out of \
                                 packets";
 
-    /// Where in a `pcap_t` its `bpf_codegen_flags` are, in bytes.
+    /// Offset of `bpf_codegen_flags` in a `pcap_t`, in bytes.
     static FLAGS: OnceLock<Option<usize>> = OnceLock::new();
 
-    /// `BPF_SPECIAL_VLAN_HANDLING`: look for the tag in what the kernel knows of the packet.
+    /// `BPF_SPECIAL_VLAN_HANDLING`: read the tag from the kernel's metadata.
     const SPECIAL_VLAN_HANDLING: c_int = 1;
 
-    /// Makes a handle of `pcap_open_dead` compile for the kernel's view. Returns whether it does
-    /// now.
+    /// Makes a handle of `pcap_open_dead` compile for the kernel's view. Returns whether it
+    /// succeeded.
     ///
     /// # Safety
     /// The handle is open, of this library, and no other code uses it.
@@ -231,10 +229,9 @@ mod beside {
         flags.is_some()
     }
 
-    /// Looks for `bpf_codegen_flags`, which `struct pcap` of `pcap-int.h` has just before
-    /// `selectable_fd` from libpcap 1.9 to 1.10 and after. The latter is the descriptor of an open
-    /// savefile, so it is found by its number. Then a handle with the flag has to compile `vlan` as
-    /// the kernel needs it.
+    /// Finds `bpf_codegen_flags`, which precedes `selectable_fd` in `struct pcap` of `pcap-int.h`
+    /// since libpcap 1.9. `selectable_fd` is the descriptor of an open savefile, so its number is
+    /// searched. As a check, a handle with the flag must compile `vlan` for the kernel's view.
     fn find(library: &Functions) -> Option<usize> {
         let flags = savefile(|file| {
             let mut error: [c_char; ERROR_SIZE] = [0; ERROR_SIZE];
@@ -264,8 +261,8 @@ mod beside {
         }
     }
 
-    /// Calls `body` with a stream of a savefile that has a descriptor; it says whether the stream
-    /// is closed.
+    /// Calls `body` with a stream of a savefile that has a descriptor; `body` returns whether it
+    /// closed the stream.
     fn savefile<R>(body: impl FnOnce(*mut libc::FILE) -> (Option<R>, bool)) -> Option<R> {
         // SAFETY: the name is a string; the descriptor is nobody else's.
         let mut file = unsafe {
@@ -292,11 +289,11 @@ mod beside {
         }
     }
 
-    /// A descriptor above it is a number that `pcap_t` has nowhere else, and below the limit of
-    /// 1024.
+    /// Descriptors above this are numbers that occur nowhere else in `pcap_t`, and are below the
+    /// limit of 1024.
     const UNCOMMON: c_int = 677;
 
-    /// Where `number` is in the handle, if at one place only.
+    /// The offset of `number` in the handle, if it occurs only once.
     ///
     /// # Safety
     /// The handle is open.
@@ -319,16 +316,16 @@ mod beside {
         found.next().is_none().then_some(first)
     }
 
-    /// More than `errbuf` can be from the begin of a `pcap_t`, which has 400 bytes before it.
+    /// An upper bound for the offset of `errbuf` in a `pcap_t`, which has 400 bytes before it.
     const LARGEST: usize = 4096;
 
-    /// A number inside of a handle.
+    /// The address of a number in a handle.
     fn at(pcap: NonNull<c_void>, position: usize) -> *mut c_int {
         pcap.as_ptr().cast::<u8>().wrapping_add(position).cast()
     }
 
     /// # Safety
-    /// The handle is open, and `flags` what `find` gave.
+    /// The handle is open, and `flags` is a result of `find`.
     unsafe fn write(pcap: NonNull<c_void>, flags: usize) {
         // SAFETY: inside of the handle, by contract.
         unsafe { at(pcap, flags).write_unaligned(SPECIAL_VLAN_HANDLING) }

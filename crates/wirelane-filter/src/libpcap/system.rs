@@ -1,4 +1,4 @@
-//! The system's libpcap: found by its file, and loaded so that its calls stay its own.
+//! The system's libpcap: found by its file, and loaded so that its calls stay inside it.
 //!
 //! The dynamic linker cannot search by name: with the drop-in of `wirelane-libpcap`, that name
 //! leads to the drop-in. The symbol [`DROP_IN`] identifies the drop-in.
@@ -17,7 +17,7 @@ use super::{binding, cache};
 /// A symbol that only the drop-in has.
 pub const DROP_IN: &CStr = c"wirelane_libpcap";
 
-/// The variable that names the file of libpcap, instead of all places where it may be.
+/// The variable with the file of libpcap, which replaces the search.
 pub const VARIABLE: &str = "WIRELANE_LIBPCAP_REAL";
 
 /// The names of the library. Debian and its descendants kept the name of version 0.8.
@@ -39,7 +39,7 @@ unsafe impl Sync for System {}
 /// directory, another user) do not affect it.
 ///
 /// # Errors
-/// There is none, or none that can be loaded: why.
+/// There is no libpcap, or it cannot be loaded; the reason.
 pub fn system() -> Result<&'static System, String> {
     static SYSTEM: OnceLock<Result<System, String>> = OnceLock::new();
     SYSTEM.get_or_init(load).as_ref().map_err(Clone::clone)
@@ -49,7 +49,7 @@ impl System {
     /// The address of a function.
     ///
     /// # Errors
-    /// The library has none of that name.
+    /// The library has no function of this name.
     pub fn symbol(&self, name: &CStr) -> Result<NonNull<c_void>, String> {
         look_up(self.handle.as_ptr(), name).ok_or_else(|| {
             format!(
@@ -60,7 +60,7 @@ impl System {
         })
     }
 
-    /// The file that it was loaded from.
+    /// The file of the library.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -86,7 +86,7 @@ fn load() -> Result<System, String> {
     Err(refusal.unwrap_or_else(|| format!("no {} is where libraries are", NAMES.join(" or "))))
 }
 
-/// Where it may be, in the order of ld.so(8).
+/// The possible files, in the order of ld.so(8).
 fn candidates() -> Vec<PathBuf> {
     let mut candidates = Vec::new();
     let mut directory = |path: &Path| candidates.extend(NAMES.map(|name| path.join(name)));
@@ -98,7 +98,7 @@ fn candidates() -> Vec<PathBuf> {
     }
     let cache = fs::read("/etc/ld.so.cache").unwrap_or_default();
     candidates.extend(NAMES.iter().flat_map(|name| cache::files(&cache, name)));
-    // Without a cache, as in Alpine or in a small container.
+    // Systems without a cache, such as Alpine or a small container.
     let triplet = format!("{}-linux-gnu", env::consts::ARCH);
     for prefix in ["/usr/local/lib", "/lib", "/usr/lib", "/lib64", "/usr/lib64"] {
         let prefix = Path::new(prefix);
@@ -109,7 +109,7 @@ fn candidates() -> Vec<PathBuf> {
     candidates
 }
 
-/// Loads the library of a file. `None` if there is no such file, or if it is the drop-in.
+/// Loads the library from a file. `None` if there is no such file, or if it is the drop-in.
 fn open(path: &Path) -> Result<Option<System>, String> {
     let Ok(found) = fs::metadata(path) else { return Ok(None) };
     if own_file() == Some((found.dev(), found.ino())) {
@@ -134,7 +134,7 @@ fn open(path: &Path) -> Result<Option<System>, String> {
     Ok(Some(System { handle, path: path.to_owned() }))
 }
 
-/// Device and inode of the file that holds this code.
+/// Device and inode of the file that contains this code.
 fn own_file() -> Option<(u64, u64)> {
     let address: *const c_void = (own_file as fn() -> _) as *const c_void;
     // SAFETY: a structure of pointers, which dladdr() fills.
@@ -194,7 +194,7 @@ mod tests {
         assert!(error.contains("/etc/passwd"), "{error}");
     }
 
-    /// Without the drop-in each slot has that address already.
+    /// Without the drop-in, each slot already has that address.
     #[test]
     fn a_library_bound_to_itself_works() {
         let system = system().unwrap();

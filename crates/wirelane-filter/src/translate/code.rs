@@ -1,24 +1,24 @@
-//! Instructions of eBPF that grow, and jumps whose distance is not known yet.
+//! A buffer of eBPF instructions, with jumps whose distance is filled in at the end.
 
 use crate::ebpf::{Insn, Reg};
 
 use super::target::Ending;
 use crate::error::{Error, Result};
 
-/// Where a jump leads.
+/// The target of a jump.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Label {
     /// A classic instruction.
     Op(usize),
-    /// The common way out that rejects.
+    /// The common exit that rejects.
     Reject,
-    /// Behind the last instruction.
+    /// The end of the code.
     End,
 }
 
 pub(super) struct Code {
     insns: Vec<Insn>,
-    /// By classic instruction, where its translation begins.
+    /// For each classic instruction, the start of its translation.
     starts: Vec<usize>,
     /// Jumps whose distance is not known yet.
     jumps: Vec<(usize, Label)>,
@@ -31,7 +31,7 @@ impl Code {
         Self { insns, starts: Vec::with_capacity(ops), jumps: Vec::new() }
     }
 
-    /// The next classic instruction begins here.
+    /// Marks the start of the next classic instruction.
     pub(super) fn start(&mut self) {
         self.starts.push(self.insns.len());
     }
@@ -40,13 +40,13 @@ impl Code {
         self.insns.extend(insns);
     }
 
-    /// A jump whose distance [`Code::finish`] fills in.
+    /// Appends a jump whose distance [`Code::finish`] fills in.
     pub(super) fn jump(&mut self, insn: Insn, label: Label) {
         self.jumps.push((self.insns.len(), label));
         self.insns.push(insn);
     }
 
-    /// Appends the way out that rejects, and fills in the distances.
+    /// Appends the exit that rejects, and fills in the distances.
     ///
     /// # Errors
     /// A jump that is longer than eBPF allows.

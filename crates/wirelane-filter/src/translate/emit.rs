@@ -1,4 +1,4 @@
-//! The instructions of eBPF for each of a classic program.
+//! Translates each classic instruction to eBPF.
 //!
 //! | register | holds |
 //! |---|---|
@@ -9,7 +9,8 @@
 //! | R7 | X |
 //! | R9 | for packets in several buffers: the length of the whole packet, if the program asks for it |
 //!
-//! M\[0\] to M\[15\] are the 64 bytes below the end of the stack frame. R1, R5 and R8 stay free.
+//! M\[0\] to M\[15\] are the 64 bytes below the end of the stack frame. After the prologue, R1, R5
+//! and R8 are unused.
 //!
 //! Requirements of the verifier, with their functions in `kernel/bpf/verifier.c`:
 //!
@@ -63,7 +64,8 @@ mod xdp_md {
     pub(super) const RX_QUEUE_INDEX: i16 = 16;
 }
 
-/// Bytes of a packet that a program can see: `MAX_PACKET_OFF` of `kernel/bpf/verifier.c`.
+/// The number of bytes of a packet that a program can see: `MAX_PACKET_OFF` of
+/// `kernel/bpf/verifier.c`.
 const LIMIT: u32 = 0xffff;
 
 /// `BPF_FUNC_xdp_get_buff_len`, Linux 5.18.
@@ -71,7 +73,7 @@ const XDP_GET_BUFF_LEN: i32 = 188;
 
 const A: Reg = Reg::R0;
 const DATA: Reg = Reg::R2;
-/// Its end.
+/// The end of the packet.
 const END: Reg = Reg::R3;
 const SCRATCH: Reg = Reg::R4;
 const CONTEXT: Reg = Reg::R6;
@@ -145,7 +147,7 @@ impl Emitter<'_> {
         }
     }
 
-    /// Ends with the result in R0.
+    /// Ends the program with the result in R0.
     fn leave(&mut self) {
         match self.ending {
             Ending::Exit => self.code.emit([Insn::exit()]),
@@ -153,7 +155,7 @@ impl Emitter<'_> {
         }
     }
 
-    /// `to` = bytes of the packet at `k`, of which `present` bytes are known to be there.
+    /// `to` = bytes of the packet at `k`; at least `present` bytes are known to be present.
     fn load(&mut self, to: Reg, width: Width, k: u32, present: u32) {
         let Some(end) = end(k, width, LIMIT) else {
             return self.code.jump(Insn::jump(0), Label::Reject);
@@ -231,8 +233,8 @@ impl Emitter<'_> {
         self.code.emit([Insn::load(Size::Word, A, CONTEXT, offset)]);
     }
 
-    /// A = the protocol of an Ethernet frame as `eth_type_trans` finds it: its EtherType, or for a
-    /// length field 1 (`ETH_P_802_3`) if the payload begins with ones, otherwise 4 (`ETH_P_802_2`).
+    /// A = the protocol of an Ethernet frame as in `eth_type_trans`: its EtherType. For a length
+    /// field, 1 (`ETH_P_802_3`) if the payload begins with ones, otherwise 4 (`ETH_P_802_2`).
     fn load_protocol(&mut self, present: u32) {
         if present < 16 {
             self.require(16);

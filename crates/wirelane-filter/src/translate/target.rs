@@ -3,18 +3,18 @@
 /// The number of buffers of a packet in an XDP program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Buffers {
-    /// Each in one buffer.
+    /// Each packet is in one buffer.
     One,
-    /// Some in several: the program is loaded with `BPF_F_XDP_HAS_FRAGS`.
+    /// Some packets are in several buffers: the program is loaded with `BPF_F_XDP_HAS_FRAGS`.
     Several,
 }
 
-/// How a translated program begins and ends.
+/// The start and the end of a translated program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
     /// A complete program: R1 holds the context at entry, and it exits with the result in R0.
     Exit,
-    /// Part of a larger program: the context is in R6, which is kept, and all ways lead behind the
+    /// Part of a larger program: R6 holds the context and is preserved. All paths lead behind the
     /// last instruction, with the result in R0. R1 to R5, R7, R9 and the 64 bytes below R10 are
     /// overwritten.
     FallThrough,

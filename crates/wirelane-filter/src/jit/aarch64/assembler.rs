@@ -1,6 +1,6 @@
-//! The instructions of [`encoding`] with their operands.
+//! Assembles the instructions of [`encoding`] with their operands.
 //!
-//! Immediates that an instruction has no room for go through [`IP0`].
+//! Immediates that do not fit into an instruction are loaded into [`IP0`].
 
 use super::encoding::{self, *};
 use crate::jit::code::{Code, Label};
@@ -10,7 +10,7 @@ use crate::op::Width;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Gpr(pub(super) u32);
 
-/// For immediates, within an instruction of the assembler.
+/// Holds immediates within an instruction of the assembler.
 const IP0: Gpr = Gpr(16);
 /// Reads as 0 and ignores writes.
 pub(super) const ZERO: Gpr = Gpr(31);
@@ -22,7 +22,7 @@ pub(super) const SP: Gpr = Gpr(31);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Vector(pub(super) u32);
 
-/// How much of a register an instruction works on; 32 bits clear the upper half.
+/// The width of an instruction; 32-bit instructions clear the upper half.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Size {
     W,
@@ -37,7 +37,7 @@ pub(super) enum Arithmetic {
     Subs,
 }
 
-/// Operations on bits, 32 of them. `Ands` sets the flags.
+/// Bitwise operations on 32 bits. `Ands` sets the flags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Logical {
     And,
@@ -50,9 +50,9 @@ pub(super) enum Logical {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub(super) enum Binary {
-    /// 0 if the divisor is.
+    /// Gives 0 if the divisor is 0.
     Udiv = UDIV,
-    /// By the count modulo 32.
+    /// Shifts by the count modulo 32.
     Lslv = LSLV,
     Lsrv = LSRV,
 }
@@ -95,14 +95,15 @@ impl Memory {
     }
 }
 
-/// Instructions as code.
+/// The code so far.
 #[derive(Default)]
 pub(super) struct Assembler {
     pub(super) code: Code,
 }
 
 impl Assembler {
-    /// The code with every distance filled in, which counts instructions; `None` if one is too far.
+    /// The code with every distance filled in, in units of instructions; `None` if a distance is
+    /// too long.
     pub(super) fn finish(self) -> Option<Vec<u8>> {
         let padding = 0; // UDF: never reached
         self.code.finish(padding, |bytes, from, distance| {
@@ -230,8 +231,8 @@ impl Assembler {
         self.logical(Logical::Orr, dst, ZERO, src);
     }
 
-    /// `mov dst, immediate`, on 32 bits, in one instruction where half of it is all zeros or all
-    /// ones.
+    /// `mov dst, immediate`, on 32 bits; one instruction if one half of the immediate is all zeros
+    /// or all ones.
     pub(super) fn mov_immediate(&mut self, dst: Gpr, immediate: u32) {
         const UPPER: u32 = 1 << 21;
         let (upper, lower) = (immediate >> 16, immediate & 0xffff);
@@ -257,12 +258,12 @@ impl Assembler {
         self.word(REV | n(register) | register.0);
     }
 
-    /// `rev16 register, register`: the bytes of each half.
+    /// `rev16 register, register`: swaps the bytes of each half.
     pub(super) fn swap_half(&mut self, register: Gpr) {
         self.word(REV16 | n(register) | register.0);
     }
 
-    /// Loads bytes, without sign, from any displacement of a base other than [`SP`].
+    /// Loads bytes, zero-extended, from any displacement of a base other than [`SP`].
     pub(super) fn load(&mut self, dst: Gpr, width: Width, Memory { base, displacement }: Memory) {
         let (scaled, unscaled) = match width {
             Width::Byte => (LDRB, LDURB),
@@ -347,7 +348,7 @@ impl Assembler {
         self.word(ORR_VECTOR | src.0 << 16 | dst.0 << 5 | dst.0);
     }
 
-    /// `umaxp src.4s, src.4s, src.4s` and `fmov dst, src`: not 0 if a lane is not.
+    /// `umaxp src.4s, src.4s, src.4s` and `fmov dst, src`: not 0 if any lane is not 0.
     pub(super) fn vector_any(&mut self, dst: Gpr, src: Vector) {
         self.word(UMAXP | src.0 << 16 | src.0 << 5 | src.0);
         self.word(FMOV_X_D | src.0 << 5 | dst.0);
@@ -358,7 +359,7 @@ impl Assembler {
     }
 }
 
-/// Where the immediate of 12 bits is.
+/// The position of the 12-bit immediate.
 const IMM12: u32 = 1 << 10;
 
 impl Size {
@@ -370,22 +371,22 @@ impl Size {
     }
 }
 
-/// The register in the place for the first operand.
+/// The register in the field of the first operand.
 fn n(register: Gpr) -> u32 {
     register.0 << 5
 }
 
-/// The register in the place for the second operand.
+/// The register in the field of the second operand.
 fn m(register: Gpr) -> u32 {
     register.0 << 16
 }
 
-/// An immediate of 32 bits as logical instructions have it: equal elements of 2, 4, 8, 16 or 32
-/// bits, in which a run of ones has been rotated; `None` if it is no such pattern.
+/// A 32-bit immediate in the format of logical instructions: equal elements of 2, 4, 8, 16 or 32
+/// bits, each with a rotated sequence of ones; `None` if the immediate has another form.
 pub(super) fn pattern(immediate: u32) -> Option<u32> {
     let mut size = 32;
     let mut element = immediate;
-    // The smallest element that the immediate is made of.
+    // The smallest element that repeats in the immediate.
     while size > 2 {
         let (upper, lower) = (element >> (size / 2), element & ((1 << (size / 2)) - 1));
         if upper != lower {

@@ -14,7 +14,7 @@ pub(super) const ADD_REGISTER: u32 = 0x0b00_0000;
 pub(super) const SUB_REGISTER: u32 = 0x4b00_0000;
 pub(super) const SUBS_REGISTER: u32 = 0x6b00_0000;
 
-/// Logic with an immediate that is a pattern of bits, and with a register.
+/// Logic with a bit-pattern immediate, and with a register.
 pub(super) const AND_IMMEDIATE: u32 = 0x1200_0000;
 pub(super) const ORR_IMMEDIATE: u32 = 0x3200_0000;
 pub(super) const EOR_IMMEDIATE: u32 = 0x5200_0000;
@@ -24,7 +24,7 @@ pub(super) const ORR_REGISTER: u32 = 0x2a00_0000;
 pub(super) const EOR_REGISTER: u32 = 0x4a00_0000;
 pub(super) const ANDS_REGISTER: u32 = 0x6a00_0000;
 
-/// Immediates of 16 bits: the others become ones, become zeros, stay.
+/// 16-bit immediates: the other bits become ones, become zeros, or stay.
 pub(super) const MOVN: u32 = 0x1280_0000;
 pub(super) const MOVZ: u32 = 0x5280_0000;
 pub(super) const MOVK: u32 = 0x7280_0000;
@@ -49,11 +49,10 @@ pub(super) const STR: u32 = 0xb900_0000;
 pub(super) const LDURB: u32 = 0x3840_0000;
 pub(super) const LDURH: u32 = 0x7840_0000;
 pub(super) const LDUR: u32 = 0xb840_0000;
-/// A store of 32 bits, after which the base moves on.
+/// A 32-bit store that then increments the base.
 pub(super) const STR_POST_INDEX: u32 = 0xb800_0400;
 
-/// Jumps. Those with a condition, and loads of constants, have 19 bits for the distance; `B` has
-/// 26.
+/// Jumps. Conditional jumps, and loads of constants, have 19 bits for the distance; `B` has 26.
 pub(super) const B: u32 = 0x1400_0000;
 pub(super) const CBZ: u32 = 0x3400_0000;
 pub(super) const CBNZ_X: u32 = 0xb500_0000;

@@ -1,4 +1,4 @@
-//! The assembler against what GNU as makes of the same instructions. Runs on every processor.
+//! Compares the assembler with GNU as. Runs on every processor.
 
 #![allow(clippy::unwrap_used)]
 use super::*;

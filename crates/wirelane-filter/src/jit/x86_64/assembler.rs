@@ -1,6 +1,6 @@
-//! The x86-64 instructions that filters are made of, as bytes (Intel SDM, volume 2).
+//! Assembles the x86-64 instructions of filters (Intel SDM, volume 2).
 //!
-//! Jumps go to labels and always take 32 bits; constants that instructions read lie after the code.
+//! Jumps have labels as targets and always take 32 bits; constants follow the code.
 
 use crate::jit::code::{Code, Label};
 
@@ -55,7 +55,7 @@ pub(super) enum Shift {
 #[repr(u8)]
 pub(super) enum Unary {
     Neg = 3,
-    /// Unsigned, EDX:EAX by the operand.
+    /// Unsigned division of EDX:EAX by the operand.
     Div = 6,
 }
 
@@ -71,7 +71,7 @@ pub(in crate::jit) enum Condition {
     Above = 7,
 }
 
-/// Memory at a register plus a register, if there is one, plus a displacement.
+/// Memory at a register plus an optional register plus a displacement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Memory {
     pub(super) base: Gpr,
@@ -89,14 +89,14 @@ impl Memory {
     }
 }
 
-/// Instructions as code.
+/// The code so far.
 #[derive(Default)]
 pub(super) struct Assembler {
     pub(super) code: Code,
 }
 
 impl Assembler {
-    /// The code with every displacement, of 32 bits, filled in.
+    /// The code with all 32-bit displacements filled in.
     pub(super) fn finish(self) -> Option<Vec<u8>> {
         let padding = 0xcc; // int3: never reached
         self.code.finish(padding, |bytes, from, distance| {
@@ -174,7 +174,7 @@ impl Assembler {
         self.registers(false, src, dst, &[0x89]);
     }
 
-    /// `mov dst, immediate`, on 32 bits; clears the flags when the immediate is 0.
+    /// `mov dst, immediate`, on 32 bits; changes the flags if the immediate is 0.
     pub(super) fn mov_immediate(&mut self, dst: Gpr, immediate: u32) {
         if immediate == 0 {
             self.binary(Binary::Xor, dst, dst);
@@ -227,7 +227,7 @@ impl Assembler {
         self.code.extend([0x0f, 0xc8 | register as u8 & 7]);
     }
 
-    /// `rol register, 8`, on 16 bits; the upper bits stay.
+    /// `rol register, 8`, on 16 bits; keeps the upper bits.
     pub(super) fn swap_half(&mut self, register: Gpr) {
         self.code.push(0x66);
         self.group(false, Shift::RotateLeft as u8, register, 0xc1);
@@ -261,7 +261,7 @@ impl Assembler {
         self.group(false, op as u8, register, 0xf7);
     }
 
-    /// `movd dst, src`, and the word into all four lanes.
+    /// `movd dst, src`, then copies the word to all four lanes.
     pub(super) fn broadcast(&mut self, dst: Xmm, src: Gpr) {
         self.code.push(0x66);
         self.rex(false, dst as u8, 0, src as u8);
@@ -315,7 +315,7 @@ impl Assembler {
         self.code.extend(immediate.to_le_bytes());
     }
 
-    /// The prefix for 64 bits or for registers from 8 on, if one is needed.
+    /// The prefix for 64 bits or for registers from R8 on, if needed.
     fn rex(&mut self, wide: bool, reg: u8, index: u8, base: u8) {
         let bits = u8::from(wide) << 3 | reg >> 3 << 2 | index >> 3 << 1 | base >> 3;
         if bits != 0 {
@@ -361,7 +361,7 @@ impl Assembler {
         self.rex(wide, reg, index.map_or(0, |index| index as u8), base as u8);
         self.code.extend(opcode.iter().copied());
         match index {
-            // A base of RSP needs the second byte, and 4 there means no index.
+            // A base of RSP needs the second byte; index 4 means no index.
             None if base != Gpr::Rsp => self.code.push(modrm(mode, reg, base as u8)),
             _ => {
                 let index = index.map_or(4, |index| index as u8);
@@ -376,7 +376,7 @@ impl Assembler {
     }
 }
 
-/// The byte of two bits and two registers; scale, index and base are laid out alike.
+/// A byte of a 2-bit and two 3-bit fields; scale, index and base have the same layout.
 const fn modrm(mode: u8, reg: u8, rm: u8) -> u8 {
     mode << 6 | (reg & 7) << 3 | rm & 7
 }
