@@ -22,7 +22,7 @@ pub struct Insn {
 
 const _: () = assert!(size_of::<Insn>() == 8 && align_of::<Insn>() == 4);
 
-/// A register. R0 is the result, R1 to R5 are arguments and lost in a call, R6 to R9 survive
+/// A register. R0 is the result, R1 to R5 are arguments that a call overwrites, R6 to R9 survive
 /// calls, R10 is the read-only end of the stack frame of 512 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]

@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 /// The CPUs that the calling thread may run on, ascending.
 ///
 /// # Errors
-/// `EINVAL` on a machine with more CPUs than the set has room for (1024).
+/// `EINVAL` on a machine with more CPUs than the set can hold (1024).
 pub fn allowed_cpus() -> Result<Vec<u32>> {
     let set = rustix::thread::sched_getaffinity(None)
         .map_err(|errno| OsError::new("sched_getaffinity", "this thread", errno))?;
@@ -26,7 +26,7 @@ pub fn pin(cpu: u32) -> Result<()> {
     pin_to(&[cpu])
 }
 
-/// Lets the calling thread run on these CPUs only.
+/// Restricts the calling thread to these CPUs.
 ///
 /// # Errors
 /// As [`pin`], when none of them can be used.
@@ -34,7 +34,7 @@ pub fn pin_to(cpus: &[u32]) -> Result<()> {
     place(None, cpus)
 }
 
-/// Pins another thread, by its number, to one CPU.
+/// Pins another thread, by its ID, to one CPU.
 ///
 /// # Errors
 /// As [`pin`]; `ESRCH` when there is no such thread, `EPERM` for a thread of another user, also
@@ -60,12 +60,12 @@ fn place(thread: Option<Pid>, cpus: &[u32]) -> Result<()> {
         .map_err(|errno| OsError::new(CALL, object(), errno))
 }
 
-/// The CPU that the calling thread is running on, at this instant.
+/// The CPU that currently runs the calling thread.
 pub fn current_cpu() -> u32 {
     u32::try_from(rustix::thread::sched_getcpu()).unwrap_or(0)
 }
 
-/// The number of CPUs online, at least 1.
+/// The number of online CPUs, at least 1.
 pub fn online_cpus() -> u32 {
     // SAFETY: sysconf reads a number and touches no memory of ours.
     let count = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) };
@@ -75,18 +75,18 @@ pub fn online_cpus() -> u32 {
 /// Whether this machine has several NUMA nodes.
 pub fn has_several_nodes() -> bool {
     static SEVERAL: OnceLock<bool> = OnceLock::new();
-    // A list such as `0-1`; one node is a number.
+    // A list such as `0-1` means several nodes; a single node is one number.
     let is_list = |text: String| text.trim().contains(['-', ',']);
     let ask = || crate::file::small("/sys/devices/system/node/online").is_ok_and(is_list);
     *SEVERAL.get_or_init(ask)
 }
 
-/// The NUMA node of a CPU, or `None` when the kernel does not tell: no such CPU, or no NUMA.
+/// The NUMA node of a CPU, or `None` if the kernel does not report it: no such CPU, or no NUMA.
 pub fn numa_node_of_cpu(cpu: u32) -> Option<u32> {
     node_among(&Path::new("/sys/devices/system/cpu").join(format!("cpu{cpu}")))
 }
 
-/// A CPU's directory holds a link `nodeN`.
+/// The directory of a CPU contains a link `nodeN`.
 fn node_among(directory: &Path) -> Option<u32> {
     std::fs::read_dir(directory)
         .ok()?

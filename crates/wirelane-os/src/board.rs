@@ -32,22 +32,22 @@ use crate::mmap::Mapping;
 const NAME: &str = "wirelane-board";
 /// The target of such a descriptor's link in /proc.
 const TARGET: &str = "/memfd:wirelane-board (deleted)";
-/// Its first eight bytes.
+/// The first eight bytes of a board.
 const MAGIC: u64 = u64::from_be_bytes(*b"WLBOARD1");
-/// Number of the process, length of the text, count of the numbers, how often they have changed.
+/// Process ID, length of the text, count of the numbers, and a counter of changes.
 const HEADER: usize = 64;
 const PROCESS: usize = 8;
 const LENGTH: usize = 12;
 const COUNT: usize = 16;
 const CHANGES: usize = 24;
-/// The most bytes of the text, which follows the numbers; a longer one is not read.
+/// The longest text, in bytes; it follows the numbers. Longer texts are not read.
 const LONGEST: usize = 1 << 20;
 const MOST: usize = 1 << 16;
-/// The most boards of one process to read, and the most bytes of all of them: any user can show
-/// boards to root.
+/// The most boards of one process, and their most bytes in total, that are read: any user can
+/// publish boards that root reads.
 const BOARDS: usize = 1024;
 const BYTES: usize = 4 << 20;
-/// How often to look again while numbers change.
+/// The most attempts to read while numbers change.
 const LOOKS: u32 = 100;
 /// After this number of looks, the writer was probably preempted during a change: sleep, so that it
 /// can continue.
@@ -63,7 +63,7 @@ pub struct Board {
     generation: u64,
     /// `None` once another owner has the descriptor.
     fd: Option<OwnedFd>,
-    /// Of the memory, however the program treats its descriptors.
+    /// Identity of the memory, even if the program closes its descriptors.
     identity: (u64, u64),
 }
 
@@ -71,7 +71,7 @@ impl Board {
     /// Publishes `text` and `count` numbers, all 0.
     ///
     /// # Errors
-    /// There is no descriptor or no memory left, or files may not be that long (`EFBIG`).
+    /// There is no descriptor or memory left, or files may not be that long (`EFBIG`).
     pub fn new(text: &str, count: usize) -> Result<Self> {
         let generation = fork::generation();
         let fail = |call| move |errno| OsError::new(call, NAME, errno);
@@ -80,14 +80,14 @@ impl Board {
             return Err(too_long());
         }
         let len = HEADER + 8 * count + text.len();
-        // Beyond the limit the kernel sends SIGXFSZ.
+        // A larger file would cause SIGXFSZ.
         let limit = rustix::process::getrlimit(Resource::Fsize).current;
         if limit.is_some_and(|limit| limit < len as u64) {
             return Err(too_long());
         }
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
         let fd = rustix::fs::memfd_create(NAME, flags).map_err(fail("memfd_create"))?;
-        // Memory that is short is an error here. Later it would be a SIGBUS.
+        // Lack of memory is an error here; later it would cause a SIGBUS.
         rustix::fs::fallocate(&fd, FallocateFlags::empty(), 0, len as u64)
             .map_err(fail("fallocate"))?;
         // A process that truncated the file would cause SIGBUS here. Without seals, any process
@@ -107,8 +107,8 @@ impl Board {
         Ok(board)
     }
 
-    /// Sets the numbers from position `first` on. Numbers that do not exist are left out, and so is
-    /// everything in a copy of the process ([`Board::is_inherited`]). No system call is made.
+    /// Sets the numbers from index `first` on. Ignores numbers beyond the end, and all calls in a
+    /// copy of the process ([`Board::is_inherited`]). Makes no system call.
     #[inline]
     pub fn set(&mut self, first: usize, numbers: impl IntoIterator<Item = u64>) {
         if self.is_inherited() {
@@ -142,7 +142,7 @@ impl Board {
         unsafe { &*self.mapping.as_ptr().add(offset).cast::<AtomicU64>() }
     }
 
-    /// Writes what never changes, before the magic number.
+    /// Writes constant data, before the magic number.
     fn write(&mut self, offset: usize, bytes: &[u8]) {
         assert!(offset + bytes.len() <= self.mapping.len());
         // SAFETY: within the mapping, as was just checked; this process reads none of it, and
@@ -155,8 +155,8 @@ impl Board {
 }
 
 impl Drop for Board {
-    /// A program may have closed all descriptors and opened others with their numbers: those are
-    /// not closed.
+    /// A program may have closed all descriptors and reused their numbers for other files: those
+    /// are not closed.
     fn drop(&mut self) {
         if let Some(fd) = self.fd.take()
             && rustix::fs::fstat(&fd).map(identity) != Ok(self.identity)
@@ -198,7 +198,7 @@ pub fn of_process(pid: u32) -> io::Result<Vec<Shown>> {
             continue;
         }
         let owner = *owner.get_or_insert_with(|| inner(pid));
-        // It may be another one by now.
+        // The descriptor may lead to another file now.
         if let Ok((file, identity)) = open(&path)
             && found.iter().all(|(other, _)| *other != identity)
             && let Ok((by, shown)) = read(&file, left)
@@ -215,16 +215,16 @@ fn leads_to_one(path: &str) -> bool {
     fs::read_link(path).is_ok_and(|target| target == Path::new(TARGET))
 }
 
-/// The number of process `pid` in its own PID namespace.
+/// The ID of process `pid` in its innermost PID namespace.
 fn inner(pid: u32) -> Option<u32> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let numbers = status.lines().find_map(|line| line.strip_prefix("NSpid:"));
-    // A kernel without such namespaces does not say.
+    // A kernel without PID namespaces does not report it.
     numbers.map_or(Some(pid), |numbers| numbers.split_whitespace().last()?.parse().ok())
 }
 
-/// Opens it for reading, once it is sure to be memory: opening anything else might wait, or do
-/// something.
+/// Opens a board for reading, after checking that it is a memfd: opening another file might block,
+/// or have side effects.
 fn open(path: &str) -> io::Result<(File, (u64, u64))> {
     let flags = OFlags::CLOEXEC | OFlags::PATH;
     let found = rustix::fs::open(path, flags, Mode::empty())?;
@@ -237,8 +237,8 @@ fn open(path: &str) -> io::Result<(File, (u64, u64))> {
     Ok((rustix::fs::open(own, flags, Mode::empty())?.into(), identity(status)))
 }
 
-/// The process that wrote the board, and its content of at most `most` bytes. Nothing in it can be
-/// trusted.
+/// The process that wrote the board, and its contents of at most `most` bytes. The contents are
+/// untrusted.
 fn read(file: &File, most: usize) -> io::Result<(u32, Shown)> {
     let invalid = || io::Error::from(ErrorKind::InvalidData);
     let mut header = [0; HEADER];
@@ -249,7 +249,7 @@ fn read(file: &File, most: usize) -> io::Result<(u32, Shown)> {
     if magic != Some(MAGIC) || length > LONGEST || count > MOST {
         return Err(invalid());
     }
-    // No memory is allocated for bytes that the file does not have, behind its end or in a hole.
+    // Allocate no memory for bytes that the file does not have, beyond its end or in a hole.
     let shown = 8 * count + length;
     if shown > most || file.metadata()?.blocks().saturating_mul(512) < (HEADER + shown) as u64 {
         return Err(invalid());
@@ -268,7 +268,7 @@ fn read(file: &File, most: usize) -> io::Result<(u32, Shown)> {
         if before.is_multiple_of(2) && changes(file)? == before {
             break;
         }
-        // Of a writer that was stopped amidst a change, they are of different moments.
+        // If the writer was stopped during a change, the numbers are from different moments.
     }
     let (numbers, _) = bytes.as_chunks();
     let numbers = numbers.iter().map(|number| u64::from_ne_bytes(*number)).collect();
@@ -292,7 +292,7 @@ mod tests {
     use std::os::fd::FromRawFd;
     use std::process::Command;
 
-    /// Those of this process that say this. Other tests have boards, too.
+    /// The boards of this process with this text. Other tests also have boards.
     fn own(text: &str) -> Vec<Vec<u64>> {
         let all = of_process(std::process::id()).unwrap();
         all.into_iter().filter(|shown| shown.text == text).map(|shown| shown.numbers).collect()
@@ -316,7 +316,7 @@ mod tests {
         assert_eq!(own("set other"), [[3]]);
     }
 
-    /// Says that something is over.
+    /// Sets a flag when dropped.
     struct OnDrop<'a>(&'a std::sync::atomic::AtomicBool);
 
     impl Drop for OnDrop<'_> {
@@ -336,15 +336,15 @@ mod tests {
                 while !stop.load(Ordering::Relaxed) {
                     n += 1;
                     board.set(0, [n; 100]);
-                    // So that there is a moment without a change.
+                    // Leaves a moment without a change.
                     (0..2000).for_each(|_| std::hint::spin_loop());
                 }
             });
-            // The other thread ends with this one, also when that panics.
+            // The other thread ends with this one, also after a panic.
             let _end = OnDrop(stop);
             let (mut seen, mut missed) = (0, 0);
             while seen < 200 {
-                // A reader gives up where the writer always is in the midst of a change.
+                // A reader gives up if the writer is always in the middle of a change.
                 let Some(numbers) = own("together").pop() else {
                     missed += 1;
                     assert!(missed < 10_000, "{seen} read");
@@ -418,8 +418,8 @@ mod tests {
         read(&file, BYTES)
     }
 
-    /// The reader allocates no memory for boards with only a header, and little for very many
-    /// boards.
+    /// The reader allocates no memory for boards with only a header, and little for a large number
+    /// of boards.
     #[test]
     fn what_others_show_is_read_within_bounds() {
         let header = |length: usize| {

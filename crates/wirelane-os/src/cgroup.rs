@@ -1,15 +1,15 @@
-//! Where the cgroup of this process is.
+//! Finds the cgroup of this process.
 
 use std::path::{Path, PathBuf};
 
 use crate::file;
 
-/// Of the interface to cgroups; see cgroups(7).
+/// The version of the cgroup interface; see cgroups(7).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Version {
-    /// A hierarchy for each controller, or some of them.
+    /// A hierarchy for each controller, or for some of them.
     One,
-    /// One for all.
+    /// One hierarchy for all controllers.
     Two,
 }
 
@@ -22,8 +22,8 @@ pub fn ancestry() -> impl Iterator<Item = u32> {
     })
 }
 
-/// The directory of the cgroup of this process in the hierarchy that has `controller`; `None` if
-/// there is none that this process can see.
+/// The directory of the cgroup of this process in the hierarchy with `controller`; `None` if this
+/// process cannot see one.
 pub fn own(controller: &str) -> Option<(PathBuf, Version)> {
     let read = |file: String| file::small(file).ok();
     let own = read("/proc/self/cgroup".to_owned())?;
@@ -38,8 +38,8 @@ pub fn own(controller: &str) -> Option<(PathBuf, Version)> {
     })
 }
 
-/// As [`own`], from `mountinfo` and `cgroup` of `/proc/self`. Version 1 first: where it has the
-/// controller, version 2 has it not.
+/// As [`own`], from `mountinfo` and `cgroup` of `/proc/self`. Version 1 first: if it has the
+/// controller, version 2 lacks it.
 fn locate(mounts: &str, own: &str, controller: &str) -> Option<(PathBuf, Version)> {
     let own_path = |is_wanted: &dyn Fn(&str) -> bool| {
         own.lines().find_map(|line| {
@@ -87,7 +87,7 @@ mod tests {
             "26 24 0:24 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw,nsdelegate\n";
         let found = locate(unified, "0::/user.slice/x.scope\n", "cpu").unwrap();
         assert_eq!(found, ("/sys/fs/cgroup/user.slice/x.scope".into(), Version::Two));
-        // A part of the hierarchy, as containers see it.
+        // A part of the hierarchy, as in a container.
         let part = "26 24 0:24 /box /sys/fs/cgroup rw - cgroup2 cgroup rw\n";
         assert_eq!(locate(part, "0::/box/in\n", "cpu").unwrap().0, Path::new("/sys/fs/cgroup/in"));
         assert_eq!(locate(part, "0::/elsewhere\n", "cpu"), None);

@@ -1,4 +1,4 @@
-//! Children that begin as every program expects to, and do not outlive us.
+//! Children that start with default signals, and end with their parent.
 
 use std::io;
 use std::os::unix::process::CommandExt;
@@ -11,13 +11,13 @@ use rustix::process::{
     set_parent_process_death_signal, waitid,
 };
 
-/// Makes the kernel end what `command` starts (SIGKILL) when the thread that starts it ends,
-/// however that happens: start it from a thread that waits for it.
+/// Makes the kernel end the child (SIGKILL) when the thread that starts it ends in any way: start
+/// it from a thread that waits for it.
 pub fn end_with_thread(command: &mut Command) -> &mut Command {
     let parent = getpid();
     let ask = move || {
         set_parent_process_death_signal(Some(Signal::KILL))?;
-        // The parent may have ended before the kernel was asked.
+        // The parent may have ended before the request.
         match getppid() == Some(parent) {
             true => Ok(()),
             false => Err(io::ErrorKind::NotFound.into()),
@@ -28,15 +28,15 @@ pub fn end_with_thread(command: &mut Command) -> &mut Command {
     unsafe { command.pre_exec(ask) }
 }
 
-/// Makes what `command` starts react to every signal as it does by default, with none blocked.
+/// Gives the child the default action for every signal, with no signal blocked.
 ///
 /// A background process of a script ignores SIGINT and SIGQUIT, a process under nohup(1) ignores
 /// SIGHUP, and children inherit that (execve(2)). Not even a shell can undo it (POSIX, `trap`), so
 /// ^C would never reach such a child.
 pub fn default_signals(command: &mut Command) -> &mut Command {
     let reset = || {
-        // Refused for SIGKILL and SIGSTOP, which have no other, and for the two that the C library
-        // has to itself, which every program sets when it needs them.
+        // Refused for SIGKILL and SIGSTOP, whose action is fixed, and for the two signals that the
+        // C library reserves, which every program sets when it needs them.
         for signal in 1..=libc::SIGRTMAX() {
             // SAFETY: sets a disposition that takes no code of this process.
             unsafe { libc::signal(signal, libc::SIG_DFL) };
@@ -70,21 +70,21 @@ pub fn end(child: &mut Child, grace: Duration) -> io::Result<ExitStatus> {
     if let Some(status) = child.try_wait()? {
         return Ok(status);
     }
-    // Nobody has waited for it, so the number is still its own.
+    // The child was not waited for, so its ID still belongs to it.
     let group = Pid::from_child(child);
     let _ = kill_process_group(group, Signal::TERM);
     let deadline = Instant::now() + grace;
     while is_running(group)? && Instant::now() < deadline {
         thread::sleep(POLL);
     }
-    // Also after it has ended: what it started may go on.
+    // Also after the child has ended: its descendants may still run.
     let _ = kill_process_group(group, Signal::KILL);
     child.wait()
 }
 
 const POLL: Duration = Duration::from_millis(2);
 
-/// Whether the child runs; its number stays taken until it is waited for in earnest.
+/// Whether the child runs; its ID stays reserved until it is waited for.
 fn is_running(child: Pid) -> io::Result<bool> {
     let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
     Ok(waitid(WaitId::Pid(child), look)?.is_none())
@@ -97,7 +97,7 @@ mod tests {
     use std::io::Read;
     use std::process::Stdio;
 
-    /// Starts a script that says `up` when it is ready.
+    /// Starts a script that prints `up` when it is ready.
     fn start(script: &str) -> Child {
         let mut command = Command::new("sh");
         command.args(["-c", script]).stdout(Stdio::piped());
@@ -137,7 +137,7 @@ mod tests {
             })
         };
         assert!(signals(false).iter().all(|mask| mask & 1 << (libc::SIGINT - 1) != 0));
-        // Without 32 and 33, which belong to the C library.
+        // Without 32 and 33, which the C library reserves.
         assert_eq!(signals(true).map(|mask| mask & !(0b11 << 31)), [0, 0]);
     }
 
@@ -146,14 +146,14 @@ mod tests {
         let patience = Duration::from_secs(60);
         let mut polite = start("trap 'exit 7' TERM; echo up; while :; do sleep 0.01; done");
         assert_eq!(end(&mut polite, patience).unwrap().code(), Some(7));
-        // And again: it has been waited for.
+        // A second call: the child was already waited for.
         assert_eq!(end(&mut polite, patience).unwrap().code(), Some(7));
         let mut deaf = start("trap '' TERM; echo up; while :; do sleep 0.01; done");
         let ended = end(&mut deaf, Duration::from_millis(20)).unwrap();
         assert_eq!(std::os::unix::process::ExitStatusExt::signal(&ended), Some(libc::SIGKILL));
     }
 
-    /// Even one that does not hear, of a child that does.
+    /// Also a descendant that ignores the signal, of a child that does not.
     #[test]
     fn what_a_child_has_started_ends_with_it() {
         let script = "sh -c 'trap \"\" TERM; echo up $$; while :; do sleep 0.01; done' & \

@@ -1,4 +1,4 @@
-//! Clocks and the CPU time used.
+//! Clocks and CPU time.
 
 use rustix::thread::{ClockId as ThreadClock, clock_nanosleep_absolute, set_current_timer_slack};
 use rustix::time::{ClockId, DynamicClockId, Timespec, clock_gettime, clock_gettime_dynamic};
@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use crate::error::{OsError, Result};
 
-/// CPU time used.
+/// CPU time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CpuTime {
     /// In user space.
@@ -39,12 +39,12 @@ pub fn realtime_ns() -> u64 {
     nanoseconds(ClockId::Realtime)
 }
 
-/// The clock of a device (`/dev/ptpN`), by which it sends packets at given times.
+/// The clock of a device (`/dev/ptpN`), which schedules packets with a launch time.
 #[derive(Debug)]
 pub struct DeviceClock(File);
 
 impl DeviceClock {
-    /// Opens the clock of this number.
+    /// Opens the clock with this number.
     ///
     /// # Errors
     /// It does not exist, or may not be read.
@@ -55,7 +55,7 @@ impl DeviceClock {
     }
 
     /// How far it is ahead of the clock of [`realtime_ns`], in nanoseconds; `None` if it cannot be
-    /// read. The best of some looks counts: one that was not interrupted.
+    /// read. Returns the fastest of several measurements, which was not interrupted.
     pub fn ahead(&self) -> Option<i64> {
         let look = || {
             let before = realtime_ns();
@@ -68,7 +68,7 @@ impl DeviceClock {
     }
 }
 
-/// Sleeps until the clock of [`monotonic_ns`] shows `at`, or a signal comes.
+/// Sleeps until [`monotonic_ns`] reaches `at`, or until a signal.
 pub fn sleep_until(at: u64) {
     let seconds = i64::try_from(at / 1_000_000_000).unwrap_or(i64::MAX);
     let until = Timespec { tv_sec: seconds, tv_nsec: (at % 1_000_000_000) as _ };
@@ -79,7 +79,7 @@ pub fn sleep_until(at: u64) {
 /// From now on the kernel wakes the calling thread on time, instead of up to 50 µs later together
 /// with others (`PR_SET_TIMERSLACK`).
 pub fn wake_promptly() {
-    // It may be late as before.
+    // Without this, wake-ups are only less precise.
     let _ = set_current_timer_slack(NonZeroU64::new(1));
 }
 
@@ -99,7 +99,7 @@ pub fn monotonic_ns() -> u64 {
 }
 
 /// The time stamp counter of this CPU, the "cycles" of most published figures: it counts at a
-/// constant rate near the nominal frequency. `None` where user space has no such counter.
+/// constant rate near the nominal frequency. `None` if user space has no such counter.
 #[inline]
 pub fn ticks() -> Option<u64> {
     #[cfg(target_arch = "x86_64")]
@@ -114,8 +114,8 @@ pub fn thread_cpu() -> CpuTime {
     usage(libc::RUSAGE_THREAD)
 }
 
-/// Nanoseconds of CPU time of the calling thread, to the moment; [`thread_cpu`] may be as old as
-/// the last tick of the scheduler.
+/// Nanoseconds of CPU time of the calling thread, up to now; [`thread_cpu`] may be as old as the
+/// last scheduler tick.
 pub fn thread_cpu_ns() -> u64 {
     nanoseconds(ClockId::ThreadCPUTime)
 }
@@ -132,8 +132,8 @@ pub fn process_cpu_of(pid: u32) -> Option<CpuTime> {
     // SAFETY: sysconf reads a constant of the process.
     let ticks = unsafe { libc::sysconf(libc::_SC_CLK_TCK) };
     let ticks = u32::try_from(ticks).ok().filter(|ticks| *ticks > 0)?;
-    // proc_pid_stat(5): the name in parentheses, which may be in it as well, then the third field
-    // and the others.
+    // proc_pid_stat(5): the name in parentheses, which may itself contain parentheses, then the
+    // third and later fields.
     let (_, fields) = stat.rsplit_once(')')?;
     let mut times = fields.split_whitespace().skip(14 - 3);
     let mut time = || Some(Duration::from_secs(times.next()?.parse().ok()?) / ticks);
@@ -146,8 +146,8 @@ pub fn children_cpu() -> CpuTime {
     usage(libc::RUSAGE_CHILDREN)
 }
 
-/// CPU time of a task by its folder in /proc, such as /proc/1 or /proc/self/task/7; of a process
-/// that is its first thread. `None` if it has ended, or the kernel does not tell
+/// CPU time of a task by its directory in /proc, such as /proc/1 or /proc/self/task/7; for a
+/// process, of its first thread. `None` if it has ended, or if the kernel does not report it
 /// (`CONFIG_SCHED_INFO`).
 pub fn task_cpu(folder: &Path) -> Option<Duration> {
     run_time(&fs::read_to_string(folder.join("schedstat")).ok()?).map(Duration::from_nanos)
@@ -159,12 +159,12 @@ fn run_time(text: &str) -> Option<u64> {
     text.split_whitespace().next()?.parse().ok()
 }
 
-/// CPU time of all threads of a running process; zero where the kernel does not tell.
+/// CPU time of all threads of a running process; zero if the kernel does not report it.
 pub fn threads_cpu(process: u32) -> Duration {
     tasks(process).filter_map(|task| task_cpu(&task)).sum()
 }
 
-/// As [`threads_cpu`], of those whose names begin so.
+/// As [`threads_cpu`], of threads whose names begin with `prefix`.
 pub fn threads_cpu_named(process: u32, prefix: &str) -> Duration {
     let is_named = |task: &PathBuf| {
         fs::read_to_string(task.join("comm")).is_ok_and(|name| name.starts_with(prefix))
@@ -172,7 +172,7 @@ pub fn threads_cpu_named(process: u32, prefix: &str) -> Duration {
     tasks(process).filter(is_named).filter_map(|task| task_cpu(&task)).sum()
 }
 
-/// The folders of the threads of a process.
+/// The directories of the threads of a process.
 fn tasks(process: u32) -> impl Iterator<Item = PathBuf> {
     let folders = fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
     folders.map(|folder| folder.path())
@@ -215,7 +215,7 @@ mod tests {
     fn cpu_time_of_others_is_told_by_their_folders() {
         let own = threads_cpu(std::process::id());
         let first = task_cpu(Path::new("/proc/self"));
-        // A kernel without it tells nothing at all.
+        // A kernel without it reports no times at all.
         assert_eq!(first.is_none(), own.is_zero(), "{first:?}, {own:?}");
         assert!(first.unwrap_or_default() <= threads_cpu(std::process::id()));
         assert_eq!(task_cpu(Path::new("/proc/no such")), None);
@@ -227,7 +227,7 @@ mod tests {
     fn cpu_time_of_another_process_is_as_it_says() {
         let own = process_cpu().total();
         let seen = process_cpu_of(std::process::id()).unwrap();
-        // It counts in ticks of 10 ms.
+        // The times count ticks of 10 ms.
         assert!(seen.total() + Duration::from_millis(40) >= own, "{seen:?}, {own:?}");
         assert!(seen.total() <= process_cpu().total() + Duration::from_millis(40), "{seen:?}");
         assert_eq!(process_cpu_of(u32::MAX), None);

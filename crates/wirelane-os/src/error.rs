@@ -1,4 +1,4 @@
-//! The one error of this crate: which call failed, on which object, and with which errno.
+//! The error type of this crate: the failed call, its object, and the errno.
 
 use std::fmt;
 use std::io;
@@ -8,12 +8,11 @@ pub type Result<T> = std::result::Result<T, OsError>;
 
 /// A failed system call.
 ///
-/// It displays as `call(object): Permission denied (EACCES)`, so that a message can be searched by
-/// the words and by the name.
+/// Displayed as `call(object): Permission denied (EACCES)`, so that a message can be searched by
+/// its text and by its name.
 #[derive(Debug)]
 pub struct OsError {
-    /// The system call, with the option or request when there is one, e.g.
-    /// `setsockopt PACKET_RX_RING`.
+    /// The system call, with its option or request if any, e.g. `setsockopt PACKET_RX_RING`.
     pub call: &'static str,
     /// The object of the call, e.g. an interface name; may be empty.
     pub object: String,
@@ -29,7 +28,7 @@ impl OsError {
         source: impl Into<io::Error>,
     ) -> OsError {
         let source = match source.into() {
-            // The standard library asks for memory itself, and says so in its own words.
+            // The standard library detects this error itself, and describes it in other words.
             error if error.kind() == io::ErrorKind::OutOfMemory => {
                 io::Error::from_raw_os_error(libc::ENOMEM)
             }
@@ -38,13 +37,13 @@ impl OsError {
         OsError { call, object: object.into(), source }
     }
 
-    /// An error from the calling thread's `errno`; call it before anything else can change that.
+    /// An error from the calling thread's `errno`; call this before another call changes it.
     pub fn last(call: &'static str, object: impl Into<String>) -> OsError {
         let source = io::Error::last_os_error();
         OsError { call, object: object.into(), source }
     }
 
-    /// An error with the given errno, for conditions found before the kernel was asked.
+    /// An error with the given errno, for conditions found before the system call.
     pub fn from_errno(call: &'static str, object: impl Into<String>, errno: i32) -> OsError {
         OsError { call, object: object.into(), source: io::Error::from_raw_os_error(errno) }
     }
@@ -54,7 +53,7 @@ impl OsError {
         self.source.raw_os_error()
     }
 
-    /// Whether the system had no room for the call, which says nothing about what the call asked.
+    /// Whether the system lacked resources for the call, whatever its arguments.
     pub fn is_exhaustion(&self) -> bool {
         self.errno().is_some_and(is_exhaustion)
     }
@@ -73,7 +72,7 @@ impl fmt::Display for OsError {
         }
         let words = self.source.to_string();
         let Some(errno) = self.errno() else { return f.write_str(&words) };
-        // std appends the number, which says less than the name that replaces it here.
+        // std appends the number, which this replaces by the name.
         let words = words.split(" (os error").next().unwrap_or_default();
         match errno_name(errno) {
             UNKNOWN => write!(f, "{words} (errno {errno})"),
@@ -94,7 +93,7 @@ impl From<OsError> for io::Error {
     }
 }
 
-/// Whether this errno says that there is no room: for a descriptor, or for memory.
+/// Whether this errno means a lack of descriptors or memory.
 pub fn is_exhaustion(errno: i32) -> bool {
     matches!(errno, libc::EMFILE | libc::ENFILE | libc::ENOMEM | libc::ENOBUFS)
 }
@@ -108,7 +107,7 @@ pub fn errno_name(errno: i32) -> &'static str {
         ($($name:ident)*) => {
             match errno {
                 $(libc::$name => stringify!($name),)*
-                // Internal to the kernel, yet it escapes from several driver ioctls.
+                // Internal to the kernel, but several driver ioctls return it.
                 ENOTSUPP => "ENOTSUPP",
                 _ => UNKNOWN,
             }

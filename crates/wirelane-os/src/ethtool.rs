@@ -1,12 +1,12 @@
-//! Information from a driver: the read-only `SIOCETHTOOL` requests, and two that change settings.
+//! Information from a driver: the read-only `SIOCETHTOOL` requests, and three that change settings.
 //!
-//! Every request answers `None` when the driver does not implement it (`EOPNOTSUPP`), which is no
-//! error: most virtual devices implement few. Any other failure is kept. The interface is looked up
-//! in the network namespace in which the [`Ethtool`] was opened, and only [`Ethtool::set_gro`] and
-//! [`Ethtool::set_features`] need a privilege.
+//! Every request returns `None` when the driver does not implement it (`EOPNOTSUPP`), which is no
+//! error: most virtual devices implement few. Other failures are errors. The interface is looked up
+//! in the network namespace in which the [`Ethtool`] was opened. Only [`Ethtool::set_gro`],
+//! [`Ethtool::set_tx_offload`] and [`Ethtool::set_features`] need a privilege.
 //!
-//! The kernel's structures are read at asserted offsets out of a buffer of words, so that parsing
-//! is safe code that a test can feed with a recorded answer.
+//! The kernel's structures are read at asserted offsets from a buffer of words, so that parsing is
+//! safe code that tests can run on recorded answers.
 
 mod answers;
 mod features;
@@ -32,10 +32,10 @@ use self::uapi::{
 };
 use crate::error::{OsError, Result};
 
-/// More buckets or key bytes than any device has; bounds what a broken driver can make us allocate.
+/// More buckets or key bytes than any device has; bounds allocations for a broken driver.
 const MOST_ENTRIES: u32 = 1 << 16;
 
-/// A handle for questions about one interface.
+/// A handle for requests about one interface.
 #[derive(Debug)]
 pub struct Ethtool {
     socket: OwnedFd,
@@ -43,19 +43,19 @@ pub struct Ethtool {
 }
 
 impl Ethtool {
-    /// A handle for the interface `name` of the calling thread's network namespace. Whether it
-    /// exists shows at the first request, which fails with `ENODEV` otherwise.
+    /// A handle for the interface `name` of the calling thread's network namespace. If it does not
+    /// exist, the first request fails with `ENODEV`.
     ///
     /// # Errors
-    /// `ENODEV` when no interface can have this name, or what `socket` says.
+    /// `ENODEV` when no interface can have this name, or an error of socket(2).
     pub fn open(name: &str) -> Result<Ethtool> {
-        // One byte of the kernel's array is for the terminating zero.
+        // The last byte of the kernel's array is the terminating zero.
         if name.is_empty() || name.len() >= libc::IFNAMSIZ || name.contains('\0') {
             return Err(OsError::from_errno("ioctl SIOCETHTOOL", name, libc::ENODEV));
         }
         let socket =
             socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)
-                // A kernel without IPv4 still takes the request on any socket.
+                // A kernel without IPv4 accepts the request on any socket.
                 .or_else(|_| {
                     socket_with(AddressFamily::UNIX, SocketType::DGRAM, SocketFlags::CLOEXEC, None)
                 })
@@ -66,7 +66,7 @@ impl Ethtool {
     /// Driver, firmware and bus address.
     ///
     /// # Errors
-    /// What the kernel says, except `EOPNOTSUPP`.
+    /// The error of the kernel, except `EOPNOTSUPP`.
     pub fn driver(&self) -> Result<Option<DriverInfo>> {
         let mut request = Request::new(ETHTOOL_GDRVINFO, size_of::<UapiDrvinfo>());
         let known = self.ask("ioctl ETHTOOL_GDRVINFO", &mut request)?;
@@ -76,7 +76,7 @@ impl Ethtool {
     /// Channel counts.
     ///
     /// # Errors
-    /// What the kernel says, except `EOPNOTSUPP`.
+    /// The error of the kernel, except `EOPNOTSUPP`.
     pub fn channels(&self) -> Result<Option<Channels>> {
         let mut request = Request::new(ETHTOOL_GCHANNELS, size_of::<UapiChannels>());
         let known = self.ask("ioctl ETHTOOL_GCHANNELS", &mut request)?;
@@ -86,7 +86,7 @@ impl Ethtool {
     /// Ring sizes.
     ///
     /// # Errors
-    /// What the kernel says, except `EOPNOTSUPP`.
+    /// The error of the kernel, except `EOPNOTSUPP`.
     pub fn rings(&self) -> Result<Option<Rings>> {
         let mut request = Request::new(ETHTOOL_GRINGPARAM, size_of::<UapiRingparam>());
         let known = self.ask("ioctl ETHTOOL_GRINGPARAM", &mut request)?;
@@ -96,10 +96,10 @@ impl Ethtool {
     /// Hash function, key and indirection table of the default RSS context.
     ///
     /// # Errors
-    /// What the kernel says, except `EOPNOTSUPP`.
+    /// The error of the kernel, except `EOPNOTSUPP`.
     pub fn rss(&self) -> Result<Option<RssConfig>> {
-        // Sizes of 0 ask for the sizes (ethtool_get_rxfh). They can change before the second
-        // request, which then fails with EINVAL, hence the second try.
+        // Sizes of 0 request the sizes (ethtool_get_rxfh). They can change before the second
+        // request, which then fails with EINVAL, hence the second attempt.
         for attempt in 0..2 {
             let mut sizes = Request::new(ETHTOOL_GRSSH, size_of::<UapiRxfh>());
             if !self.ask("ioctl ETHTOOL_GRSSH", &mut sizes)? {
@@ -125,10 +125,10 @@ impl Ethtool {
         Ok(None)
     }
 
-    /// Which offloads are on.
+    /// The offloads that are on.
     ///
     /// # Errors
-    /// What the kernel says, except `EOPNOTSUPP`.
+    /// The error of the kernel, except `EOPNOTSUPP`.
     pub fn offloads(&self) -> Result<Offloads> {
         let mut gro = Request::new(ETHTOOL_GGRO, size_of::<UapiValue>());
         let gro = self.ask("ioctl ETHTOOL_GGRO", &mut gro)?.then(|| gro.bytes());
@@ -138,7 +138,7 @@ impl Ethtool {
     }
 
     /// Switches generic receive offload on or off. On a veth this also decides whether it runs
-    /// NAPI, without which it takes no frames that its peer redirects (`veth_set_features`,
+    /// NAPI, without which it refuses redirected frames from its peer (`veth_set_features`,
     /// `veth_xdp_xmit`).
     ///
     /// # Errors
@@ -147,8 +147,8 @@ impl Ethtool {
         self.switch("ioctl ETHTOOL_SGRO", ETHTOOL_SGRO, on)
     }
 
-    /// Switches on or off what the kernel leaves to the device of packets to be sent: checksums,
-    /// and with them the segmentation of TCP, which needs them.
+    /// Switches the device's transmit checksum offload on or off, and with it TCP segmentation,
+    /// which needs it.
     ///
     /// # Errors
     /// `EPERM` without CAP_NET_ADMIN, `EOPNOTSUPP` when it cannot be changed.
@@ -166,12 +166,12 @@ impl Ethtool {
         }
     }
 
-    /// Whether the device has a link. Since Linux 6.8 what became of the link before has reached
-    /// the interface's queues when this returns, on devices that leave the answer to the kernel as
-    /// veth and TAP do (`ethtool_op_get_link`).
+    /// Whether the device has a link. Since Linux 6.8, on devices that leave the answer to the
+    /// kernel, such as veth and TAP (`ethtool_op_get_link`), earlier changes of the link have
+    /// reached the interface's queues when this returns.
     ///
     /// # Errors
-    /// What the kernel says, except `EOPNOTSUPP`.
+    /// The error of the kernel, except `EOPNOTSUPP`.
     pub fn link(&self) -> Result<Option<bool>> {
         let mut request = Request::new(ETHTOOL_GLINK, size_of::<UapiValue>());
         let known = self.ask("ioctl ETHTOOL_GLINK", &mut request)?;
@@ -179,11 +179,11 @@ impl Ethtool {
         Ok(value.map(|value| value != 0))
     }
 
-    /// The link's speed in Mbit/s; `None` also while the link is down, or when the device has no
-    /// notion of speed.
+    /// The link's speed in Mbit/s; `None` also while the link is down, or for a device without a
+    /// speed.
     ///
     /// # Errors
-    /// What the kernel says, except `EOPNOTSUPP`.
+    /// The error of the kernel, except `EOPNOTSUPP`.
     pub fn speed(&self) -> Result<Option<u32>> {
         let mut shape = Request::new(ETHTOOL_GLINKSETTINGS, size_of::<UapiLinkSettings>());
         if !self.ask("ioctl ETHTOOL_GLINKSETTINGS", &mut shape)? {
@@ -202,7 +202,7 @@ impl Ethtool {
     /// The number of the device's clock (`/dev/ptpN`); `None` if it has none.
     ///
     /// # Errors
-    /// What the kernel says, except that the driver does not implement the request.
+    /// The error of the kernel, unless the driver does not implement the request.
     pub fn clock(&self) -> Result<Option<u32>> {
         let number = self.timestamping()?.and_then(|answer| word(&answer, 2 * 4));
         // -1 means none.
@@ -214,7 +214,7 @@ impl Ethtool {
     /// not implement the request.
     ///
     /// # Errors
-    /// What the kernel says, except that the driver does not implement the request.
+    /// The error of the kernel, unless the driver does not implement the request.
     pub fn timestamps(&self) -> Result<Option<u32>> {
         /// `HWTSTAMP_FILTER_ALL`
         const ALL: u32 = 1 << 1;
@@ -231,7 +231,7 @@ impl Ethtool {
         Ok(known.then(|| request.bytes()))
     }
 
-    /// The indirection table alone, for drivers that predate `ETHTOOL_GRSSH`.
+    /// Only the indirection table, for drivers without `ETHTOOL_GRSSH`.
     fn indirection_only(&self) -> Result<Option<RssConfig>> {
         let mut size = Request::new(ETHTOOL_GRXFHINDIR, size_of::<UapiRxfhIndir>());
         if !self.ask("ioctl ETHTOOL_GRXFHINDIR", &mut size)? {
@@ -250,7 +250,7 @@ impl Ethtool {
     fn ask(&self, call: &'static str, request: &mut Request) -> Result<bool> {
         // SAFETY: ifreq is plain data for which all zeroes is valid.
         let mut ifreq: libc::ifreq = unsafe { std::mem::zeroed() };
-        // The array keeps a zero at its end, because open() bounds the name's length.
+        // The array ends with a zero, because open() limits the length of the name.
         for (to, from) in ifreq.ifr_name.iter_mut().zip(self.name.bytes()) {
             *to = from as libc::c_char;
         }

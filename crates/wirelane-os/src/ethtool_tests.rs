@@ -1,11 +1,11 @@
-//! Answers recorded from drivers, and the same questions asked of virtual devices.
+//! Answers recorded from drivers, and the same requests to virtual devices.
 
 use super::answers::*;
 use super::uapi::*;
 use super::*;
 use crate::testing::in_new_namespace;
 
-/// An answer as the kernel lays it out: words, then bytes.
+/// An answer in the kernel's layout: words, then bytes.
 fn answer(words: &[u32], tail: &[u8]) -> Vec<u8> {
     let mut bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
     bytes.extend_from_slice(tail);
@@ -58,7 +58,7 @@ fn rss_with_table_and_key() {
 
 #[test]
 fn rss_without_table_and_key() {
-    // virtio_net with one queue: a hash function and no more.
+    // virtio_net with one queue: only a hash function.
     let bytes = answer(&[0x46, 0, 0, 0, u32::from_ne_bytes([1, 0xff, 0, 0]), 0], &[]);
     let rss = parse_rss(&bytes).unwrap();
     assert_eq!(rss, RssConfig { functions: RssConfig::TOEPLITZ, ..RssConfig::default() });

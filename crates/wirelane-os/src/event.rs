@@ -9,13 +9,13 @@ use rustix::time::Timespec;
 
 use crate::error::{OsError, Result};
 
-/// A descriptor (eventfd) that becomes readable when the event happens, and stays so until it is
-/// cleared.
+/// A descriptor (eventfd) that becomes readable when the event happens, and stays readable until it
+/// is cleared.
 #[derive(Debug)]
 pub struct Event(OwnedFd);
 
 impl Event {
-    /// One that has not happened.
+    /// An event that has not happened.
     ///
     /// # Errors
     /// The process has no descriptor left.
@@ -25,7 +25,7 @@ impl Event {
             .map_err(|errno| OsError::new("eventfd", "", errno))
     }
 
-    /// Waits until it happens, at most `timeout`; true if it has.
+    /// Waits until the event happens, at most `timeout`; true if it has happened.
     pub fn wait(&self, timeout: Duration) -> bool {
         let since = Instant::now();
         loop {
@@ -33,22 +33,22 @@ impl Event {
             let time = Timespec::try_from(left).ok();
             match poll(&mut [PollFd::new(&self.0, PollFlags::IN)], time.as_ref()) {
                 Ok(ready) if ready > 0 => return true,
-                // A signal came, or it is early.
+                // A signal, or an early return.
                 _ if since.elapsed() < timeout => {}
                 _ => return false,
             }
         }
     }
 
-    /// It happens, from any thread. More than once is as good as once.
+    /// Signals the event, from any thread. Repeated calls have no further effect.
     pub fn happen(&self) {
-        // It fails only if it has happened 2^64 - 2 times.
+        // This fails only after 2^64 - 2 calls.
         let _ = rustix::io::write(&self.0, &1_u64.to_ne_bytes());
     }
 
-    /// As if it had not happened.
+    /// Resets the event.
     pub fn clear(&self) {
-        // It fails if it has not.
+        // This fails if the event has not happened.
         let _ = rustix::io::read(&self.0, &mut [0; 8]);
     }
 }

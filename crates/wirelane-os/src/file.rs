@@ -1,12 +1,12 @@
-//! Small files of the kernel's, and pipes.
+//! Small files of the kernel, and pipes.
 
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::io::{Errno, read};
 use std::os::fd::AsFd;
 use std::path::Path;
 
-/// The text of a small file of the kernel's, as in /proc. Such a file has no size, so that
-/// `std::fs` asks for it in many small pieces.
+/// The text of a small file of the kernel, as in /proc. Such a file reports no size, so `std::fs`
+/// would read it in many small pieces.
 ///
 /// # Errors
 /// The errors of open(2) and read(2); `EILSEQ` for contents that are no text.

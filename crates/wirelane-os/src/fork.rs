@@ -1,11 +1,11 @@
-//! Whether this process is a copy: what only one process may own has to notice a `fork`.
+//! Detects a `fork`, for resources that only one process may own.
 
 use std::sync::Once;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// How often this process is a copy of a copy, counted since the first call: it changes in a child,
-/// before `fork` returns there. A child that was made by the system call itself, past the C
-/// library, does not notice.
+/// The number of forks between the first call and this process: it changes in a child before `fork`
+/// returns there. A child that was made by the system call directly, without the C library, is not
+/// detected.
 pub fn generation() -> u64 {
     static REGISTERED: Once = Once::new();
     REGISTERED.call_once(|| {

@@ -24,7 +24,7 @@ impl Flags {
         self.has(libc::IFF_UP)
     }
 
-    /// Operational: it has a carrier.
+    /// Operational: the interface has a carrier.
     pub fn is_running(self) -> bool {
         self.has(libc::IFF_RUNNING)
     }
@@ -47,7 +47,7 @@ impl Flags {
 /// The index of an interface.
 ///
 /// # Errors
-/// `ENODEV` when there is none of this name, `EINVAL` for a name that cannot be one.
+/// `ENODEV` when no interface has this name, `EINVAL` for an invalid name.
 pub fn index(name: &str) -> Result<u32> {
     index_by(control()?.as_fd(), name)
 }
@@ -69,7 +69,7 @@ fn index_by(socket: BorrowedFd<'_>, name: &str) -> Result<u32> {
 /// The name of an interface.
 ///
 /// # Errors
-/// `ENODEV` when there is none with this index.
+/// `ENODEV` when no interface has this index.
 pub fn name(index: u32) -> Result<String> {
     let object = || format!("interface index {index}");
     rustix::net::netdevice::index_to_name(control()?, index)
@@ -79,7 +79,7 @@ pub fn name(index: u32) -> Result<String> {
 /// Whether an interface of this name exists.
 ///
 /// # Errors
-/// What socket(2) gives.
+/// The errors of socket(2).
 pub fn exists(name: &str) -> Result<bool> {
     match index(name) {
         Ok(_) => Ok(true),
@@ -91,7 +91,7 @@ pub fn exists(name: &str) -> Result<bool> {
 /// Every interface, as index and name, in order of the index.
 ///
 /// # Errors
-/// What if_nameindex(3) gives. A name that is not UTF-8 is shown with replacement characters.
+/// The errors of if_nameindex(3). A name that is not UTF-8 has replacement characters.
 pub fn list() -> Result<Vec<(u32, String)>> {
     // SAFETY: takes nothing; what it gives is freed below.
     let first = unsafe { libc::if_nameindex() };
@@ -122,7 +122,7 @@ pub fn flags(name: &str) -> Result<Flags> {
     flags_by(control()?.as_fd(), name)
 }
 
-/// As [`flags`], by a socket that is there, in the namespace of that.
+/// As [`flags`], through an existing socket, in its namespace.
 pub(crate) fn flags_by(socket: BorrowedFd<'_>, name: &str) -> Result<Flags> {
     let mut request = request(name, "ioctl SIOCGIFFLAGS")?;
     ioctl_by(socket, &mut request, libc::SIOCGIFFLAGS, "ioctl SIOCGIFFLAGS", name)?;
@@ -146,7 +146,7 @@ pub fn down(name: &str) -> Result<()> {
     set_up(name, false)
 }
 
-/// Waits until an interface that is up takes packets.
+/// Waits until an interface that is up accepts packets.
 ///
 /// An interface does not take packets at once. If the carrier appears after the interface is up, as
 /// on the first end of a veth pair, a worker activates the queues. It runs at most once per second
@@ -172,7 +172,7 @@ pub fn wait_until_running(name: &str, limit: Duration) -> Result<()> {
     }
 }
 
-/// The largest payload of a frame in bytes, link-layer header excluded.
+/// The largest payload of a frame in bytes, without the link-layer header.
 ///
 /// # Errors
 /// As [`index`].
@@ -180,7 +180,7 @@ pub fn mtu(name: &str) -> Result<u32> {
     mtu_by(control()?.as_fd(), name)
 }
 
-/// As [`mtu`], by a socket that is there, in the namespace of that.
+/// As [`mtu`], through an existing socket, in its namespace.
 pub(crate) fn mtu_by(socket: BorrowedFd<'_>, name: &str) -> Result<u32> {
     let mut request = request(name, "ioctl SIOCGIFMTU")?;
     ioctl_by(socket, &mut request, libc::SIOCGIFMTU, "ioctl SIOCGIFMTU", name)?;
@@ -189,7 +189,7 @@ pub(crate) fn mtu_by(socket: BorrowedFd<'_>, name: &str) -> Result<u32> {
     u32::try_from(mtu).map_err(|_| OsError::from_errno("ioctl SIOCGIFMTU", name, libc::ERANGE))
 }
 
-/// Sets the largest payload of a frame in bytes, link-layer header excluded.
+/// Sets the largest payload of a frame in bytes, without the link-layer header.
 ///
 /// # Errors
 /// `EINVAL` for sizes that the driver refuses, `EPERM` without CAP_NET_ADMIN, and as [`index`].
@@ -285,7 +285,7 @@ fn set_up(name: &str, up: bool) -> Result<()> {
     ioctl(&mut request, libc::SIOCSIFFLAGS, CALL, name)
 }
 
-/// Characters of C as bytes: they are signed on some processors and not on others.
+/// Converts C characters to bytes: they are signed on some processors only.
 pub(crate) fn bytes<const N: usize>(characters: [libc::c_char; N]) -> [u8; N] {
     characters.map(|character| {
         let [byte] = character.to_ne_bytes();
@@ -293,7 +293,7 @@ pub(crate) fn bytes<const N: usize>(characters: [libc::c_char; N]) -> [u8; N] {
     })
 }
 
-/// An `ifreq` for the name, zeroed otherwise.
+/// An `ifreq` with the name, otherwise zero.
 pub(crate) fn request(name: &str, call: &'static str) -> Result<libc::ifreq> {
     let bytes = name.as_bytes();
     // dev_valid_name() in net/core/dev.c
@@ -334,8 +334,8 @@ fn ioctl_by(
     if status == 0 { Ok(()) } else { Err(OsError::last(call, name)) }
 }
 
-/// Any socket does for interface requests; it fixes the namespace they act on to the calling
-/// thread's.
+/// Interface requests accept any socket, which binds them to the calling thread's network
+/// namespace.
 fn control() -> Result<OwnedFd> {
     rustix::net::socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)
         .map_err(|errno| OsError::new("socket", "AF_INET", errno))

@@ -1,16 +1,15 @@
 //! The operating-system layer of Wirelane: system calls, mappings and the structures shared with
 //! the Linux kernel.
 //!
-//! It holds mechanisms and no policy. Every function names the call and the object in its error
+//! It contains mechanisms without policy. Every error names the call and the object
 //! ([`error::OsError`]), every structure shared with the kernel has its size and offsets asserted
 //! at compile time, and every kernel constant that `libc` lacks names the kernel version that
-//! brought it.
+//! introduced it.
 //!
-//! Reading order: [`error`], [`mmap`], [`packet`], then whatever is needed.
+//! Reading order: [`error`], [`mmap`], [`packet`], then the other modules as needed.
 //!
-//! Many calls act on the network namespace of the *calling thread* ([`netns`]). None reads
-//! `/sys/class/net` directly, because its view belongs to the namespace that mounted it; see
-//! [`sysfs`].
+//! Many calls act on the network namespace of the *calling thread* ([`netns`]). No call reads
+//! `/sys/class/net` directly, because it shows the namespace that mounted it; see [`sysfs`].
 #![allow(unsafe_code)]
 
 pub mod affinity;

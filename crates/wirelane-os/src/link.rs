@@ -1,5 +1,4 @@
-//! Making and configuring interfaces by rtnetlink: what a test bed of veth pairs needs, and no
-//! more.
+//! Creates and configures interfaces by rtnetlink.
 //!
 //! All calls act in the calling thread's network namespace ([`crate::netns`]) and need
 //! CAP_NET_ADMIN in it.
@@ -11,7 +10,7 @@ use crate::error::{OsError, Result};
 use crate::iface;
 use crate::netlink::{Netlink, push_attribute};
 
-/// One end of a veth pair to be made.
+/// One end of a new veth pair.
 #[derive(Clone, Copy, Debug)]
 pub struct VethEnd<'a> {
     /// Name of the interface.
@@ -22,7 +21,7 @@ pub struct VethEnd<'a> {
     pub mac: [u8; 6],
 }
 
-/// Makes a pair of veth interfaces, down, each with `queues` receive and transmit queues.
+/// Creates a pair of veth interfaces, down, each with `queues` receive and transmit queues.
 ///
 /// # Errors
 /// `EEXIST` when a namespace has an interface of this name, `EINVAL` for an impossible name, MTU or
@@ -31,7 +30,7 @@ pub fn create_veth(ends: [VethEnd<'_>; 2], queues: u32, mtu: u32) -> Result<()> 
     let [near, far] = ends;
     let object = format!("veth {} to {}", near.name, far.name);
     for end in ends {
-        // The kernel takes some names that the ioctls of other modules could not be given.
+        // The kernel accepts some names that the ioctls of other modules cannot express.
         iface::request(end.name, CREATE)?;
     }
     let request = || {
@@ -52,14 +51,13 @@ pub fn create_veth(ends: [VethEnd<'_>; 2], queues: u32, mtu: u32) -> Result<()> 
 /// Removes an interface. For a veth, the kernel also removes its other end.
 ///
 /// # Errors
-/// `ENODEV` when there is none of this name, `EOPNOTSUPP` for a device that is not made of
-/// software.
+/// `ENODEV` when no interface has this name, `EOPNOTSUPP` for a hardware device.
 pub fn delete(name: &str) -> Result<()> {
     let header = header(iface::index(name)?);
     Netlink::open(None)?.act("rtnetlink RTM_DELLINK", name, libc::RTM_DELLINK, 0, &header)
 }
 
-/// Gives an interface a text that `ip link` shows as its alias, at most 255 bytes.
+/// Sets the alias of an interface, a text of at most 255 bytes that `ip link` shows.
 ///
 /// # Errors
 /// `EINVAL` for a longer text, `ENODEV` when there is no interface of this name.
@@ -67,11 +65,11 @@ pub fn set_alias(name: &str, alias: &str) -> Result<()> {
     modify(name, libc::IFLA_IFALIAS, alias.as_bytes())
 }
 
-/// Gives an interface another link-layer address.
+/// Sets the link-layer address of an interface.
 ///
 /// # Errors
-/// `EADDRNOTAVAIL` for one of a group, `EBUSY` when a driver wants the interface down for it,
-/// `ENODEV` when there is none of this name.
+/// `EADDRNOTAVAIL` for a group address, `EBUSY` when the driver requires the interface to be down,
+/// `ENODEV` when no interface has this name.
 pub fn set_mac(name: &str, mac: [u8; 6]) -> Result<()> {
     modify(name, libc::IFLA_ADDRESS, &mac)
 }
@@ -86,12 +84,12 @@ pub fn set_gso_max_segments(name: &str, segments: u32) -> Result<()> {
     modify(name, libc::IFLA_GSO_MAX_SEGS, &segments.to_ne_bytes())
 }
 
-/// Bounds the length of frames that the stack hands to an interface to be cut, for IPv4 and IPv6.
-/// Up to 65536 also devices that made larger ones before take (`netif_set_gso_max_size`).
+/// Bounds the length of frames that the stack passes to an interface for segmentation. A bound of
+/// up to 65536 also applies to IPv4, a larger one only to IPv6 (`netif_set_gso_max_size`).
 ///
 /// # Errors
-/// `ENODEV` when there is no interface of this name, `EINVAL` for more than the driver's bound,
-/// `ERANGE` for less than headers need.
+/// `ENODEV` when no interface has this name, `EINVAL` for more than the driver's bound, `ERANGE`
+/// for less than headers need.
 pub fn set_gso_max_size(name: &str, bytes: u32) -> Result<()> {
     modify(name, libc::IFLA_GSO_MAX_SIZE, &bytes.to_ne_bytes())
 }
@@ -105,12 +103,12 @@ fn modify(name: &str, attribute: u16, value: &[u8]) -> Result<()> {
     Netlink::open(None)?.act(CALL, name, libc::RTM_SETLINK, 0, &request)
 }
 
-/// Gives an interface an address. An IPv6 address is usable at once, without duplicate address
+/// Adds an address to an interface. An IPv6 address is usable at once, without duplicate address
 /// detection.
 ///
 /// # Errors
-/// `EEXIST` when it has it, `EACCES` when IPv6 is off, `ENODEV` when there is no interface of this
-/// name.
+/// `EEXIST` when the interface has it, `EACCES` when IPv6 is off, `ENODEV` when no interface has
+/// this name.
 pub fn add_address(name: &str, address: impl Into<IpAddr>, prefix: u8) -> Result<()> {
     const CALL: &str = "rtnetlink RTM_NEWADDR";
     let index = iface::index(name)?;
@@ -151,7 +149,7 @@ pub fn add_neighbour(name: &str, address: impl Into<IpAddr>, mac: [u8; 6]) -> Re
 /// device without queues has `noqueue` by default.
 ///
 /// # Errors
-/// `ENOENT` when the kernel has none of this name, `ENODEV` when there is no interface of this
+/// `ENOENT` when the kernel has no discipline of this name, `ENODEV` when no interface has this
 /// name.
 pub fn set_qdisc(name: &str, kind: &str) -> Result<()> {
     const CALL: &str = "rtnetlink RTM_NEWQDISC";
@@ -175,12 +173,12 @@ fn parts(address: IpAddr) -> (u8, Vec<u8>) {
     }
 }
 
-/// A name as the kernel wants it.
+/// A name in the kernel's format.
 fn terminated(name: &str) -> Vec<u8> {
     [name.as_bytes(), &[0]].concat()
 }
 
-/// The message that asks for one end.
+/// The message that describes one end.
 fn describe(end: VethEnd<'_>, queues: u32, mtu: u32) -> std::io::Result<Vec<u8>> {
     let mut request = header(0).to_vec();
     push_attribute(&mut request, libc::IFLA_IFNAME, &terminated(end.name))?;
@@ -328,7 +326,7 @@ mod tests {
                 socket.bind(iface::index(name).unwrap(), protocol).unwrap();
                 socket
             };
-            // Of an EtherType for local experiments, which no protocol answers.
+            // The EtherType for local experiments, which no protocol answers.
             let frame = [&MACS[1][..], &MACS[0], &[0x88, 0xb5], &[7; 46]].concat();
             for round in 0..40 {
                 let names = [format!("wl-a{round}"), format!("wl-b{round}")];

@@ -2,7 +2,7 @@
 
 use rustix::system::uname;
 
-/// The model of the CPU, as it calls itself; `None` if it does not say.
+/// The CPU's model name; `None` if unknown.
 #[must_use]
 pub fn cpu_model() -> Option<String> {
     brand().filter(|name| !name.is_empty())
@@ -34,7 +34,7 @@ pub fn host() -> String {
     uname().nodename().to_string_lossy().into_owned()
 }
 
-/// Asks the CPU itself: for `/proc/cpuinfo`, the kernel measures the frequency of each.
+/// From the CPU itself: for `/proc/cpuinfo`, the kernel measures the frequency of each CPU.
 #[cfg(target_arch = "x86_64")]
 fn brand() -> Option<String> {
     use std::arch::x86_64::{__cpuid, __cpuid_count};
@@ -53,7 +53,7 @@ fn brand() -> Option<String> {
     Some(String::from_utf8_lossy(&bytes).split_whitespace().collect::<Vec<_>>().join(" "))
 }
 
-/// Others say it in a file, if at all.
+/// Other processors have it in a file, if at all.
 #[cfg(not(target_arch = "x86_64"))]
 fn brand() -> Option<String> {
     let information = std::fs::read_to_string("/proc/cpuinfo").ok()?;

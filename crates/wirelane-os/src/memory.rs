@@ -30,14 +30,14 @@ pub enum Limit {
     Data,
 }
 
-/// By how much what malloc(3) has grows, at least.
+/// The least growth of malloc(3)'s memory.
 #[cfg(target_env = "gnu")]
 const HEAP_STEP: libc::c_int = 1 << 20;
 
 /// More than any machine has.
 const UNLIMITED: u64 = 1 << 60;
 
-/// How much more memory this process can have.
+/// The memory that this process can still allocate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Room {
     /// Bytes.
@@ -47,7 +47,7 @@ pub struct Room {
 }
 
 impl Limit {
-    /// A sentence for users: there is only `had`, and this limit is why.
+    /// A sentence for users: `had` instead of `wanted`, because of this limit.
     pub fn note(&self, had: impl fmt::Display, wanted: impl fmt::Display) -> String {
         format!("{had} instead of {wanted}: {self} allows no more")
     }
@@ -72,8 +72,8 @@ impl fmt::Display for Limit {
     }
 }
 
-/// How much memory is available now, in reserved huge pages or in others. A limit that cannot be
-/// read is none.
+/// The memory that is available now, in reserved huge pages or in other pages. Unreadable limits
+/// are ignored.
 pub fn room() -> Room {
     if cfg!(miri) {
         return Room { bytes: u64::MAX, limit: Limit::Machine };
@@ -89,7 +89,7 @@ pub fn room() -> Room {
         .unwrap_or(Room { bytes: u64::MAX, limit: Limit::Machine })
 }
 
-/// How much can be mapped, used or not; `None` without a limit.
+/// The memory that can still be mapped, used or not; `None` without a limit.
 pub fn address_space() -> Option<Room> {
     if cfg!(miri) {
         return None;
@@ -102,7 +102,7 @@ pub fn address_space() -> Option<Room> {
     let of = |resource, field: usize, limit| {
         let most = getrlimit(resource).current?;
         let pages = statm.split(' ').nth(field).and_then(|pages| pages.parse::<u64>().ok());
-        // Without /proc, half of it is a guess.
+        // Without /proc, assume that half of it is used.
         let used = pages.map_or(most / 2, |pages| pages * page_size() as u64);
         Some(Room { bytes: most.saturating_sub(used), limit })
     };
@@ -123,15 +123,15 @@ pub fn lift_lock_limit() -> bool {
     })
 }
 
-/// Has threads share one heap of malloc(3) if the address space is limited: separate heaps take 64
-/// MiB of it each. Does nothing once there are other threads.
+/// Makes threads share one heap of malloc(3) if the address space is limited: each separate heap
+/// takes 64 MiB of it. Does nothing once there are other threads.
 pub fn spare_address_space() {
     if getrlimit(Resource::As).current.is_some() {
         share_heap();
     }
 }
 
-/// Has threads share one heap of malloc(3): for a program whose threads allocate little, so that
+/// Makes threads share one heap of malloc(3): for a program whose threads allocate little, so that
 /// separate heaps would cost more than they save. Does nothing once there are other threads.
 pub fn share_heap() {
     if !is_alone() {
@@ -146,7 +146,7 @@ pub fn share_heap() {
     }
 }
 
-/// Whether this thread is the only one of the process; false if the number is not known.
+/// Whether this thread is the only one of the process; false if the number is unknown.
 fn is_alone() -> bool {
     let Ok(status) = file::small("/proc/self/status") else { return false };
     field(&status, "Threads:") == Some(1)
@@ -179,9 +179,9 @@ pub fn prefetch<T>(place: &T) {
     let _ = place;
 }
 
-/// Asks for transparent huge pages below memory that is not written to yet: a large table that is
-/// read at random places then takes few entries of the TLB. Does nothing if it holds no two of
-/// them, or where there are none.
+/// Requests transparent huge pages for memory that was not written to yet: a large table with
+/// random accesses then takes few TLB entries. Does nothing if the memory is too small for two huge
+/// pages, or without kernel support.
 pub fn prefer_huge_pages<T>(memory: &mut [MaybeUninit<T>]) {
     let len = size_of_val(memory);
     let skipped = memory.as_ptr().addr().wrapping_neg() % page_size();
@@ -193,7 +193,7 @@ pub fn prefer_huge_pages<T>(memory: &mut [MaybeUninit<T>]) {
     // contents.
     unsafe {
         let first = memory.as_mut_ptr().cast::<u8>().add(skipped);
-        // Refused by kernels built without them, where there is nothing to gain.
+        // Only kernels without transparent huge pages refuse it, and then there is no gain.
         libc::madvise(first.cast(), whole, libc::MADV_HUGEPAGE);
     }
 }
@@ -212,7 +212,7 @@ fn cgroups() -> Option<Room> {
     LEVELS.get_or_init(levels).iter().filter_map(Level::left).min_by_key(|room| room.bytes)
 }
 
-/// A cgroup whose memory is counted.
+/// A cgroup with memory accounting.
 struct Level {
     directory: OwnedFd,
     path: PathBuf,
@@ -225,7 +225,7 @@ fn levels() -> Vec<Level> {
 }
 
 impl Level {
-    /// `None` for a directory that is no cgroup, or the root, which has no limit.
+    /// `None` for a directory that is no cgroup, or for the root, which has no limit.
     fn open(path: &Path, version: Version) -> Option<Self> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let directory = openat(CWD, path, flags, Mode::empty()).ok()?;
@@ -247,7 +247,7 @@ impl Level {
             Version::One => (&["memory.limit_in_bytes"], "total_"),
             Version::Two => (&["memory.max", "memory.high"], ""),
         };
-        // "max" is no number; version 1 has one for it, of which nothing can be taken.
+        // "max" is no number; version 1 has a huge number for it.
         let limit = limits.iter().copied().filter_map(number).min();
         let most = limit.filter(|most| *most < UNLIMITED)?;
         let statistics = self.read("memory.stat").unwrap_or_default();
@@ -273,7 +273,7 @@ fn free_huge_pages() -> u64 {
     free.saturating_sub(read("resv_hugepages").unwrap_or(0)) * HUGE_PAGE as u64
 }
 
-/// The number behind a name at the beginning of a line.
+/// The number after a name at the beginning of a line.
 fn field(text: &str, name: &str) -> Option<u64> {
     text.lines().find_map(|line| {
         let mut words = line.split_ascii_whitespace();
@@ -295,7 +295,7 @@ mod tests {
 
     #[test]
     fn advice_reaches_the_pages_of_large_memory() {
-        // By 64 bytes off a page, as malloc(3) gives it.
+        // 64 bytes after the start of a page, as malloc(3) aligns it.
         let mut large = Vec::<[u64; 8]>::with_capacity(4 * HUGE_PAGE / 64);
         prefer_huge_pages(large.spare_capacity_mut());
         let inside = large.as_ptr().addr() + HUGE_PAGE;

@@ -6,7 +6,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 use std::ptr::NonNull;
 
-/// The size of the huge pages asked for.
+/// The size of the requested huge pages.
 pub const HUGE_PAGE: usize = 2 << 20;
 
 /// The kind of pages of a [`Mapping`].
@@ -14,15 +14,15 @@ pub const HUGE_PAGE: usize = 2 << 20;
 pub enum PageKind {
     /// Reserved huge pages of 2 MiB (`vm.nr_hugepages`).
     Huge2M,
-    /// Base pages; an anonymous one also asks for transparent huge pages, which the kernel may or
-    /// may not grant.
+    /// Base pages; an anonymous mapping also requests transparent huge pages, which the kernel may
+    /// grant.
     Plain,
 }
 
 /// How [`Mapping::anonymous`] allocates.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Options {
-    /// Fault every page in now, so that no page fault happens on the hot path.
+    /// Fault every page in now, to avoid page faults on the hot path.
     pub prefault: bool,
     /// Prefer the memory of this NUMA node.
     pub numa_node: Option<u32>,
@@ -35,7 +35,7 @@ pub struct Options {
 pub struct Degraded {
     /// Why there are no reserved huge pages.
     pub huge: Option<OsError>,
-    /// Why the memory is not bound to the NUMA node asked for.
+    /// Why the memory is not bound to the requested NUMA node.
     pub numa: Option<OsError>,
     /// Why the pages are not faulted in.
     pub prefault: Option<OsError>,
@@ -69,7 +69,7 @@ impl Mapping {
     /// `EINVAL` when `len` is 0 or overflows when rounded, `ENOMEM` when there is no memory.
     pub fn anonymous(len: usize, options: Options) -> Result<(Mapping, Degraded)> {
         let mut degraded = Degraded::default();
-        // Miri has no huge pages; everything above this crate may still run in it.
+        // Miri has no huge pages, but can run the crates that depend on this one.
         if !options.no_huge && !cfg!(miri) {
             match Mapping::huge(len, options, &mut degraded) {
                 Ok(mapping) => return Ok((mapping, degraded)),
@@ -79,8 +79,7 @@ impl Mapping {
         let len = round_up(len, page_size(), "anonymous")?;
         let mapping = map(len, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1, 0, PageKind::Plain)?;
         if len >= HUGE_PAGE {
-            // Refused only by kernels built without transparent huge pages, where there is nothing
-            // to gain.
+            // Only kernels without transparent huge pages refuse it, and then there is no gain.
             let _ = mapping.advise(libc::MADV_HUGEPAGE, "madvise MADV_HUGEPAGE");
         }
         if let Some(node) = options.numa_node {
@@ -92,13 +91,13 @@ impl Mapping {
         Ok((mapping, degraded))
     }
 
-    /// Maps `len` bytes of `fd` from `offset`, shared, e.g. the rings of a packet socket; with
-    /// `populate` its pages are entered in the page table now.
+    /// Maps `len` bytes of `fd` from `offset`, shared, e.g. the rings of a packet socket;
+    /// `populate` faults its pages in now.
     ///
     /// The mapping keeps the underlying object alive after the descriptor is closed.
     ///
     /// # Errors
-    /// What mmap(2) gives; for a packet socket `EINVAL` when `len` is not the size of its rings.
+    /// The errors of mmap(2); for a packet socket `EINVAL` when `len` is not the size of its rings.
     pub fn of_fd(fd: impl AsFd, len: usize, offset: u64, populate: bool) -> Result<Mapping> {
         let flags = libc::MAP_SHARED | if populate { libc::MAP_POPULATE } else { 0 };
         let offset = libc::off_t::try_from(offset)
@@ -168,8 +167,8 @@ impl Mapping {
         if let Some(node) = options.numa_node {
             degraded.numa = mapping.prefer_node(node).err();
         }
-        // Always: mmap reserves from the global pool, but a cgroup limit shows only at the fault,
-        // as a SIGBUS. MADV_POPULATE_WRITE turns that into an error here (Linux 5.14).
+        // Always: mmap reserves from the global pool, but a cgroup limit takes effect only at the
+        // page fault, as a SIGBUS. MADV_POPULATE_WRITE turns that into an error (Linux 5.14).
         mapping.populate()?;
         Ok(mapping)
     }
@@ -177,7 +176,7 @@ impl Mapping {
     /// Faults every page in for writing.
     fn populate(&self) -> Result<()> {
         match self.advise(MADV_POPULATE_WRITE, "madvise MADV_POPULATE_WRITE") {
-            // Kernels before 5.14 do not know the advice: write a byte of each page instead.
+            // Kernels before 5.14 do not support the advice: write a byte of each page instead.
             Err(error) if error.errno() == Some(libc::EINVAL) => {
                 for offset in (0..self.len).step_by(page_size()) {
                     // SAFETY: the offset is inside this mapping, which nobody else has seen yet; it

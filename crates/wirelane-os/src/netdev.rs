@@ -1,8 +1,8 @@
-//! Interfaces and their queues as the kernel lists them, in the calling thread's network namespace.
+//! Lists interfaces and their queues, in the calling thread's network namespace.
 //!
-//! Two sources: `rtnetlink` (`RTM_GETLINK`) knows every interface and how many queues were
-//! *allocated*; the `netdev` generic-netlink family (Linux 6.8) lists the queues *in use* with the
-//! NAPI context, interrupt and thread that serve each of them, while the interface is up.
+//! There are two sources: `rtnetlink` (`RTM_GETLINK`) lists every interface and its *allocated*
+//! queues; the `netdev` generic-netlink family (Linux 6.8) lists the queues *in use*, with the NAPI
+//! context, interrupt and thread that serve each of them, while the interface is up.
 
 mod family;
 pub(crate) mod links;

@@ -1,4 +1,4 @@
-//! Messages built by hand, and the lists of interfaces that a test made.
+//! Messages built by hand, and lists of interfaces that a test made.
 
 use std::process::Command;
 
@@ -111,7 +111,7 @@ fn privileged_queues_in_use_are_listed() {
         assert_eq!(count(QueueDirection::Rx), [0, 1, 2]);
         assert_eq!(count(QueueDirection::Tx), [0, 1]);
         assert!(napis(va.index).unwrap().is_some());
-        // An interface that is down lists none.
+        // An interface that is down has no queues in use.
         ip("link set va down");
         assert_eq!(super::queues(va.index).unwrap(), Some(Vec::new()));
     });

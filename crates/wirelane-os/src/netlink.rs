@@ -1,8 +1,7 @@
-//! The smallest netlink client that does the job: one request, its complete answer, and a reader of
-//! attributes.
+//! A minimal netlink client: one request, its complete answer, and a reader of attributes.
 //!
-//! The crates for this either bring the encoding of every known family or derive it with macros; a
-//! handful of requests needs neither.
+//! Existing crates either include the encoding of every known family or derive it with macros. The
+//! few requests of this crate need neither.
 
 use std::os::fd::OwnedFd;
 
@@ -14,12 +13,12 @@ use rustix::net::{
 
 use crate::error::{OsError, Result};
 
-/// A netlink socket of the calling thread's network namespace.
+/// A netlink socket in the calling thread's network namespace.
 #[derive(Debug)]
 pub(crate) struct Netlink {
     socket: OwnedFd,
     sequence: u32,
-    /// For answers. Nobody clears it: most of its pages are never touched.
+    /// For answers. It is never cleared, so most of its pages are never touched.
     buffer: Vec<u8>,
 }
 
@@ -46,7 +45,7 @@ impl Netlink {
             .map_err(|errno| OsError::new(call, object, errno))
     }
 
-    /// Sends one order and waits until the kernel has carried it out.
+    /// Sends one command and waits until the kernel has executed it.
     pub(crate) fn act(
         &mut self,
         call: &'static str,
@@ -113,8 +112,8 @@ pub(crate) fn messages(mut datagram: &[u8]) -> impl Iterator<Item = (u16, &[u8])
     })
 }
 
-/// The attributes of a message: type without its flag bits, and value. Malformed rest is not
-/// visited.
+/// The attributes of a message: type without its flag bits, and value. Stops at a malformed
+/// attribute.
 #[derive(Clone, Debug)]
 pub(crate) struct Attributes<'a> {
     rest: &'a [u8],
@@ -189,8 +188,8 @@ impl Answer {
             self.interrupted |= flags & NLM_F_DUMP_INTR != 0;
             match kind {
                 NLMSG_NOOP => {}
-                // Both carry an error number, negative, or 0 for an acknowledgement; an old
-                // NLMSG_DONE carries nothing.
+                // Both contain an error number, negative, or 0 for an acknowledgement; an old
+                // NLMSG_DONE is empty.
                 NLMSG_ERROR | NLMSG_DONE => {
                     let code = u32_at(payload, 0).unwrap_or(0).cast_signed();
                     return if code == 0 {

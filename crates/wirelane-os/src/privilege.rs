@@ -1,4 +1,4 @@
-//! Capabilities: which there are, and giving them away for good.
+//! Capabilities: reads them, and drops them permanently.
 //!
 //! In Linux, user IDs and capabilities belong to each *thread*. The functions here change only the
 //! calling thread, and threads that it starts later inherit the change. Call them after everything
@@ -11,7 +11,7 @@ use rustix::thread::{CapabilitySet, CapabilitySets};
 use std::fmt;
 use std::os::fd::BorrowedFd;
 
-/// A capability that this project has to do with.
+/// A capability that this project uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Capability {
     /// Raw sockets.
@@ -22,9 +22,9 @@ pub enum Capability {
     Bpf,
     /// Locking memory beyond the limit.
     IpcLock,
-    /// Network namespaces, and everything else.
+    /// Network namespaces, and most other privileged operations.
     SysAdmin,
-    /// Giving capabilities out of the bounding set away.
+    /// Dropping capabilities from the bounding set.
     SetPcap,
     /// Changing the user.
     SetUid,
@@ -33,7 +33,7 @@ pub enum Capability {
 }
 
 impl Capability {
-    /// The name in the field, e.g. `CAP_NET_RAW`.
+    /// Its usual name, e.g. `CAP_NET_RAW`.
     pub const fn name(self) -> &'static str {
         match self {
             Capability::NetRaw => "CAP_NET_RAW",
@@ -80,7 +80,7 @@ impl Set {
         self.0.contains(capability.bit())
     }
 
-    /// Whether there is no capability at all, known here or not.
+    /// Whether the set is empty; this includes capabilities that are unknown here.
     pub fn is_empty(self) -> bool {
         self.0.is_empty()
     }
@@ -92,24 +92,24 @@ impl FromIterator<Capability> for Set {
     }
 }
 
-/// The calling thread's effective capabilities: what it may do now.
+/// The calling thread's effective capabilities, which it can use now.
 ///
 /// # Errors
-/// What capget(2) gives.
+/// The errors of capget(2).
 pub fn effective() -> Result<Set> {
     Ok(Set(sets()?.effective))
 }
 
-/// The calling thread's permitted capabilities: what it may make effective.
+/// The calling thread's permitted capabilities, which it can make effective.
 ///
 /// # Errors
-/// What capget(2) gives.
+/// The errors of capget(2).
 pub fn permitted() -> Result<Set> {
     Ok(Set(sets()?.permitted))
 }
 
-/// Whether this process is in the user namespace that the system began with, in which alone some
-/// capabilities count; `None` without `/proc`.
+/// Whether this process is in the initial user namespace, in which alone some capabilities are
+/// effective; `None` without `/proc`.
 pub fn is_in_initial_user_namespace() -> Option<bool> {
     /// `PROC_USER_INIT_INO` of `include/linux/proc_ns.h`, and `USER_NS_INIT_INO` of its user-space
     /// ABI.
@@ -121,30 +121,30 @@ pub fn is_in_initial_user_namespace() -> Option<bool> {
 /// The number of threads of this process.
 ///
 /// # Errors
-/// What reading /proc/self/task gives.
+/// The errors of reading /proc/self/task.
 pub fn threads() -> Result<usize> {
     std::fs::read_dir("/proc/self/task")
         .map(Iterator::count)
         .map_err(|error| OsError::new("readdir", "/proc/self/task", error))
 }
 
-/// The process id and the effective user id of the other end of a local socket: of the process that
-/// connected or began to listen, at that time. A process of another PID namespace has the id 0.
+/// The process ID and effective user ID of the peer of a local socket: of the process that
+/// connected or began to listen, at that time. A process of another PID namespace has the ID 0.
 ///
 /// # Errors
-/// What getsockopt(2) gives.
+/// The errors of getsockopt(2).
 pub fn peer(socket: BorrowedFd<'_>) -> Result<(u32, u32)> {
     let option = (libc::SOL_SOCKET, libc::SO_PEERCRED);
     let credentials: libc::ucred = socket::get(socket, option, "getsockopt SO_PEERCRED")?;
     Ok((credentials.pid.cast_unsigned(), credentials.uid))
 }
 
-/// Gives every capability away but `keep`, in all sets, and the way back to them: no program
-/// started later gains privileges either (`no_new_privs`).
+/// Drops every capability except `keep` from all sets, permanently: programs that are started later
+/// cannot gain privileges either (`no_new_privs`).
 ///
-/// Capabilities of `keep` that the thread does not have are not gained. The bounding set is emptied
-/// where CAP_SETPCAP permits: another user has lost that, so call [`drop_bounding`], then
-/// [`switch_user`], then this. See the module for threads.
+/// Does not add capabilities of `keep` that the thread lacks. The bounding set is emptied if
+/// CAP_SETPCAP permits it. A change of the user removes CAP_SETPCAP, so call [`drop_bounding`],
+/// then [`switch_user`], then this. See the module for threads.
 ///
 /// # Errors
 /// The errors of prctl(2) and capset(2), and `EPERM` when the final check finds more than `keep`.
@@ -163,10 +163,10 @@ pub fn drop_all(keep: Set) -> Result<()> {
     verify_dropped(before, target)
 }
 
-/// Becomes another user and group, with these supplementary groups and no others, and checks that
-/// there is no way back.
+/// Changes the user and group, with exactly these supplementary groups, and checks that the change
+/// is irreversible.
 ///
-/// A user other than root loses every capability by this (capabilities(7)), except that the
+/// A user other than root thereby loses every capability (capabilities(7)), except that the
 /// permitted set stays when `keep_permitted` is true: then [`drop_all`] must follow, which makes
 /// the kept ones effective again. See the module for threads.
 ///
@@ -175,7 +175,7 @@ pub fn drop_all(keep: Set) -> Result<()> {
 pub fn switch_user(uid: u32, gid: u32, groups: &[u32], keep_permitted: bool) -> Result<()> {
     let object = || format!("uid {uid}, gid {gid}");
     let failed = |call| move |errno| OsError::new(call, format!("uid {uid}, gid {gid}"), errno);
-    // Both numbers mean "unchanged" to the kernel.
+    // The kernel takes this number as "unchanged".
     if [uid, gid].iter().chain(groups).any(|id| *id == u32::MAX) {
         return Err(OsError::from_errno("setresuid", object(), libc::EINVAL));
     }
@@ -190,7 +190,7 @@ pub fn switch_user(uid: u32, gid: u32, groups: &[u32], keep_permitted: bool) -> 
     verify_user(uid, gid)
 }
 
-/// Makes the calling thread a member of `group`, so that it may give that group its files. See the
+/// Adds the calling thread to `group`, so that it may assign its files to that group. See the
 /// module for threads.
 ///
 /// # Errors
@@ -210,11 +210,11 @@ fn sets() -> Result<CapabilitySets> {
     rustix::thread::capabilities(None).map_err(|errno| OsError::new("capget", "this thread", errno))
 }
 
-/// Takes what is not in `keep` from the bounding set, where CAP_SETPCAP permits; does nothing
-/// elsewhere.
+/// Drops capabilities that are not in `keep` from the bounding set, if CAP_SETPCAP permits it;
+/// otherwise does nothing.
 ///
 /// # Errors
-/// What prctl(2) and capget(2) give.
+/// The errors of prctl(2) and capget(2).
 pub fn drop_bounding(keep: Set) -> Result<()> {
     if !sets()?.effective.contains(CapabilitySet::SETPCAP) {
         return Ok(());
@@ -232,7 +232,7 @@ pub fn drop_bounding(keep: Set) -> Result<()> {
                     OsError::new("prctl PR_CAPBSET_DROP", object, errno)
                 })?;
             }
-            // Beyond the last capability that this kernel knows.
+            // This kernel has no further capabilities.
             Err(_) => break,
         }
     }
@@ -293,7 +293,7 @@ mod tests {
         assert!(threads().unwrap() >= 1);
     }
 
-    /// Also without privileges: then there is nothing to lose, and it must not fail for that.
+    /// Also without privileges: then there is nothing to drop, and the call must succeed.
     #[test]
     fn drop_all_leaves_nothing() {
         std::thread::spawn(|| {

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 use crate::error::{OsError, Result};
 use crate::event::Event;
 
-/// The numbers of the signals that a command has to do with.
+/// The numbers of the signals that a command uses.
 pub use libc::{
     SIGALRM, SIGHUP, SIGINT, SIGPROF, SIGPWR, SIGQUIT, SIGTERM, SIGTTOU, SIGUSR1, SIGUSR2,
     SIGVTALRM, SIGXCPU, SIGXFSZ,
@@ -35,24 +35,23 @@ static REQUEST_EVENT: AtomicI32 = AtomicI32::new(-1);
 /// after the first or later ends the process with status 1.
 ///
 /// # Errors
-/// What sigaction(2) gives.
+/// The errors of sigaction(2).
 pub fn count_requests(signals: &[i32]) -> Result<()> {
     signals.iter().try_for_each(|signal| act(*signal, end as *const () as usize))
 }
 
-/// From now on `signal` asks for a report, counted by [`reports`].
+/// From now on `signal` requests a report, counted by [`reports`].
 ///
 /// # Errors
-/// What sigaction(2) gives.
+/// The errors of sigaction(2).
 pub fn count_reports(signal: i32) -> Result<()> {
     act(signal, report as *const () as usize)
 }
 
-/// From now on `signal` tells that something has happened which a user wants to keep, counted by
-/// [`triggers`].
+/// From now on `signal` reports an event that a user wants to keep, counted by [`triggers`].
 ///
 /// # Errors
-/// What sigaction(2) gives.
+/// The errors of sigaction(2).
 pub fn count_triggers(signal: i32) -> Result<()> {
     act(signal, trigger as *const () as usize)
 }
@@ -62,20 +61,20 @@ pub fn count_triggers(signal: i32) -> Result<()> {
 /// ignored.
 ///
 /// # Errors
-/// What sigaction(2) gives.
+/// The errors of sigaction(2).
 pub fn survive(signal: i32) -> Result<()> {
     act(signal, nothing as *const () as usize)
 }
 
-/// Ignores `signal`, in programs that are started later, too.
+/// Ignores `signal`, also in programs that are started later.
 ///
 /// # Errors
-/// What sigaction(2) gives.
+/// The errors of sigaction(2).
 pub fn ignore(signal: i32) -> Result<()> {
     act(signal, libc::SIG_IGN)
 }
 
-/// Whether `signal` is ignored, as it may be from the start of this process.
+/// Whether `signal` is ignored, possibly since the start of this process.
 #[must_use]
 pub fn is_ignored(signal: i32) -> bool {
     let mut now = MaybeUninit::<libc::sigaction>::zeroed();
@@ -88,7 +87,7 @@ pub fn is_ignored(signal: i32) -> bool {
     now.sa_sigaction == libc::SIG_IGN
 }
 
-/// Signals wait until it is dropped; see [`block`].
+/// Keeps signals blocked until it is dropped; see [`block`].
 #[derive(Debug)]
 pub struct Blocked(libc::sigset_t);
 
@@ -118,18 +117,18 @@ impl Drop for Blocked {
     }
 }
 
-/// How many requests to end have come, and the monotonic clock at the first one.
+/// The number of requests to end, and the monotonic time of the first one.
 #[must_use]
 pub fn requests() -> (u32, Option<u64>) {
     let first = FIRST_REQUEST.load(Ordering::Acquire);
     (REQUESTS.load(Ordering::Acquire), (first > 0).then_some(first))
 }
 
-/// A descriptor that is readable once a request to end has come, and stays so. It is one for the
-/// process.
+/// A descriptor that becomes readable at the first request to end, and stays readable. The process
+/// has only one.
 ///
 /// # Errors
-/// What eventfd(2) gives.
+/// The errors of eventfd(2).
 pub fn request_event() -> Result<BorrowedFd<'static>> {
     static EVENT: OnceLock<Event> = OnceLock::new();
     if let Some(event) = EVENT.get() {
@@ -137,7 +136,7 @@ pub fn request_event() -> Result<BorrowedFd<'static>> {
     }
     let event = Event::new()?;
     let event = EVENT.get_or_init(|| event);
-    // Either the handler sees the descriptor, or we see the request.
+    // Either the handler sees the descriptor, or this function sees the request.
     REQUEST_EVENT.store(event.as_fd().as_raw_fd(), Ordering::SeqCst);
     if REQUESTS.load(Ordering::SeqCst) > 0 {
         event.happen();
@@ -145,7 +144,7 @@ pub fn request_event() -> Result<BorrowedFd<'static>> {
     Ok(event.as_fd())
 }
 
-/// Makes the descriptor readable, if there is one. A handler may call it.
+/// Makes the descriptor readable, if there is one. Safe in a signal handler.
 fn happen() {
     let fd = REQUEST_EVENT.load(Ordering::SeqCst);
     if fd >= 0 {
@@ -167,7 +166,7 @@ pub fn reports() -> u32 {
     REPORTS.load(Ordering::Relaxed)
 }
 
-/// How often something happened that a user wants to keep.
+/// The number of events that a user wants to keep.
 #[must_use]
 pub fn triggers() -> u32 {
     TRIGGERS.load(Ordering::Relaxed)

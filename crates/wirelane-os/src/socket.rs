@@ -1,10 +1,10 @@
-//! Socket options by value, for the levels that no wrapper covers.
+//! Socket options by value, for levels without a wrapper in rustix.
 
 use crate::error::{OsError, Result};
 use std::mem::{MaybeUninit, size_of};
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-/// A plain value that may be exchanged with the kernel as bytes.
+/// A plain value that can be exchanged with the kernel as bytes.
 ///
 /// # Safety
 /// Every bit pattern is a valid value, and there is no padding that the kernel would read as a

@@ -21,12 +21,12 @@ pub struct Sysfs {
 }
 
 impl Sysfs {
-    /// The sysfs of the calling thread's network namespace; `None` when there is no way to see it.
+    /// The sysfs of the calling thread's network namespace; `None` if it is not accessible.
     pub fn of_this_namespace() -> Option<Sysfs> {
         Sysfs::mount().ok().or_else(|| Sysfs::checked(&netdev::links().ok()?))
     }
 
-    /// The whole of a small file, trimmed, e.g. `class/net/eth0/mtu`; `None` when it cannot be
+    /// The contents of a small file, trimmed, e.g. `class/net/eth0/mtu`; `None` if it cannot be
     /// read.
     pub fn read(&self, path: &str) -> Option<String> {
         let file =
@@ -43,7 +43,7 @@ impl Sysfs {
         }
     }
 
-    /// The names in a directory, sorted; `None` when it cannot be read.
+    /// The names in a directory, sorted; `None` if it cannot be read.
     pub fn list(&self, path: &str) -> Option<BTreeSet<String>> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let directory = openat(&self.root, path, flags, Mode::empty()).ok()?;
@@ -57,8 +57,8 @@ impl Sysfs {
         Some(names)
     }
 
-    /// A new instance, tagged with the namespace of the calling thread (sysfs_init_fs_context).
-    /// Linux 5.2, and CAP_SYS_ADMIN.
+    /// A new instance, which shows the namespace of the calling thread (sysfs_init_fs_context).
+    /// Needs Linux 5.2 and CAP_SYS_ADMIN.
     fn mount() -> rustix::io::Result<Sysfs> {
         let context = fsopen("sysfs", FsOpenFlags::FSOPEN_CLOEXEC)?;
         fsconfig_create(&context)?;
@@ -70,12 +70,12 @@ impl Sysfs {
         Ok(Sysfs { root })
     }
 
-    /// `/sys`, if it lists the same names, indices and addresses. Two namespaces can agree in all
-    /// of them only when nothing that they list tells them apart.
+    /// `/sys`, if it lists the same names, indices and addresses. Two namespaces with equal lists
+    /// are not distinguishable by them.
     fn checked(links: &[Link]) -> Option<Sysfs> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let sysfs = Sysfs { root: openat(CWD, "/sys", flags, Mode::empty()).ok()? };
-        // `bonding_masters` is a file among the interfaces.
+        // `bonding_masters` is a file in the directory of interfaces.
         let mut shown = sysfs.list("class/net")?;
         shown.remove("bonding_masters");
         let expected: BTreeSet<_> = links.iter().map(|link| link.name.clone()).collect();
@@ -89,7 +89,7 @@ impl Sysfs {
     }
 }
 
-/// A link-layer address as sysfs writes it.
+/// A link-layer address in the format of sysfs.
 fn address(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().join(":")
 }

@@ -21,7 +21,7 @@ pub(crate) fn in_new_namespace(body: impl FnOnce() + Send) {
     });
 }
 
-/// Whether privileged tests can run here; reported as the testkit's other users do.
+/// Whether privileged tests can run here; reported in the same way as by the testkit.
 pub(crate) fn privileged() -> bool {
     wirelane_testkit::privileged::require()
 }

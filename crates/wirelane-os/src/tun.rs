@@ -27,16 +27,16 @@ pub enum Layer {
     Ip,
 }
 
-/// How [`Tap::open`] opens.
+/// Options of [`Tap::open`].
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Options {
     /// TAP or TUN.
     pub layer: Layer,
-    /// A [`crate::packet::VirtioNetHdr`] before each packet, in both directions.
+    /// Whether each packet has a [`crate::packet::VirtioNetHdr`], in both directions.
     pub vnet_hdr: bool,
-    /// The device stays when its descriptors are closed.
+    /// Keep the device when its descriptors are closed.
     pub persist: bool,
-    /// Blocking reads and writes; otherwise they give `EAGAIN`.
+    /// Blocking reads and writes; otherwise they return `EAGAIN`.
     pub blocking: bool,
 }
 
@@ -44,17 +44,17 @@ pub struct Options {
 /// is none: every packet is whole, at most as long as the MTU, with its checksum.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Offload {
-    /// Packets whose checksum is still to be computed; all others need it.
+    /// Packets with a partial checksum; all other offloads need it.
     pub checksum: bool,
-    /// TCP over IPv4 to be segmented.
+    /// TCP segmentation over IPv4.
     pub tso4: bool,
-    /// TCP over IPv6 to be segmented.
+    /// TCP segmentation over IPv6.
     pub tso6: bool,
-    /// TCP with ECN to be segmented.
+    /// Segmentation of TCP with ECN.
     pub tso_ecn: bool,
-    /// UDP over IPv4 to be segmented; Linux 6.2.
+    /// UDP segmentation over IPv4; Linux 6.2.
     pub uso4: bool,
-    /// UDP over IPv6 to be segmented; Linux 6.2.
+    /// UDP segmentation over IPv6; Linux 6.2.
     pub uso6: bool,
 }
 
@@ -67,14 +67,14 @@ pub struct Tap {
 
 impl Tap {
     /// Opens `queues` queues of the device `name` in the calling thread's network namespace, and
-    /// makes the device when there is none. A name with `%d` lets the kernel number it. A new
-    /// device of more than one queue, and only that, is multi-queue. It is down when new: see
+    /// creates the device if it does not exist. With `%d` in the name, the kernel chooses a number.
+    /// A new device is multi-queue only if it has more than one queue. It is initially down: see
     /// [`iface::up`].
     ///
     /// # Errors
     /// `EPERM` without CAP_NET_ADMIN, `EBUSY` when it is in use as a single-queue device or by a
-    /// program that differs about [`Options::vnet_hdr`], `EINVAL` for a bad name or count or when a
-    /// device that exists differs in kind, `ENOENT` when the kernel lacks the driver.
+    /// program with another [`Options::vnet_hdr`], `EINVAL` for an invalid name or count or when an
+    /// existing device has another kind, `ENOENT` when the kernel lacks the driver.
     pub fn open(name: &str, queues: usize, options: Options) -> Result<Tap> {
         if !(1..=MAX_QUEUES).contains(&queues) {
             let object = format!("{name}, {queues} queues");
@@ -83,7 +83,7 @@ impl Tap {
         let mut tap = Tap { name: name.to_owned(), queues: Vec::with_capacity(queues) };
         for _ in 0..queues {
             let fd = match attach(&mut tap.name, queues > 1, options) {
-                // One queue of a device that was made to have several (`tun_set_iff` compares the
+                // One queue of a device that was made with several (`tun_set_iff` compares the
                 // flags).
                 Err(error) if queues == 1 && error.errno() == Some(libc::EINVAL) => {
                     attach(&mut tap.name, true, options).map_err(|_| error)?
@@ -99,8 +99,8 @@ impl Tap {
         Ok(tap)
     }
 
-    /// A device with queues of another process keeps that one's flags (`tun_set_iff` returns before
-    /// it sets them): packets would have a header that we take for a packet, or none.
+    /// If another process has queues of the device, the device keeps its flags (`tun_set_iff`
+    /// returns before it sets them). Packets could then have an unexpected header, or lack one.
     fn check_header(&self, options: Options) -> Result<()> {
         const FLAGS: &str = "ioctl TUNGETIFF";
         let Some(fd) = self.queue(0) else { return Ok(()) };
@@ -130,7 +130,7 @@ impl Tap {
         &self.name
     }
 
-    /// The number of queues open.
+    /// The number of open queues.
     pub fn queues(&self) -> usize {
         self.queues.len()
     }
@@ -140,12 +140,12 @@ impl Tap {
         self.queues.get(queue).map(AsFd::as_fd)
     }
 
-    /// The descriptors, one per queue in order, e.g. to give to threads.
+    /// The descriptors, one per queue in order, e.g. for several threads.
     pub fn into_queues(self) -> Vec<OwnedFd> {
         self.queues
     }
 
-    /// Hands a packet to the device's RX queue `queue`; see [`write()`].
+    /// Writes a packet to the device's RX queue `queue`; see [`write()`].
     ///
     /// # Errors
     /// As there, and `ENXIO` when there is no such queue.
@@ -153,7 +153,7 @@ impl Tap {
         write(self.queue(queue).ok_or_else(no_such_queue)?, packet)
     }
 
-    /// Takes a packet that the device sent on its TX queue `queue`; see [`read()`].
+    /// Reads a packet that the device sent on its TX queue `queue`; see [`read()`].
     ///
     /// # Errors
     /// As there, and `ENXIO` when there is no such queue.
@@ -161,8 +161,8 @@ impl Tap {
         read(self.queue(queue).ok_or_else(no_such_queue)?, buffer)
     }
 
-    /// Whether the kernel leaves datagrams to be cut by the reader, and takes such (`TUN_F_USO4`
-    /// and `VIRTIO_NET_HDR_GSO_UDP_L4`, Linux 6.2). Afterwards the reader is left nothing.
+    /// Whether the kernel supports UDP segmentation on TAP devices (`TUN_F_USO4` and
+    /// `VIRTIO_NET_HDR_GSO_UDP_L4`, Linux 6.2). Turns all offloads of the device off.
     ///
     /// # Errors
     /// As [`Tap::set_offload`].
@@ -193,8 +193,8 @@ impl Tap {
         self.control(libc::TUNSETOFFLOAD, mask.into(), "ioctl TUNSETOFFLOAD")
     }
 
-    /// Gives the device a classic BPF program: only packets for which it returns more than 0 reach
-    /// a queue, truncated to that length. Replaces the old one between two packets.
+    /// Sets a classic BPF filter: only packets for which it returns more than 0 reach a queue,
+    /// truncated to that length. Replaces the old one between two packets.
     ///
     /// # Errors
     /// `EINVAL` for an invalid program, `EBADFD` when the device is gone.
@@ -215,12 +215,12 @@ impl Tap {
     /// Whether the device stays when its descriptors are closed.
     ///
     /// # Errors
-    /// What ioctl(2) gives.
+    /// The errors of ioctl(2).
     pub fn set_persist(&self, on: bool) -> Result<()> {
         self.control(libc::TUNSETPERSIST, on.into(), "ioctl TUNSETPERSIST")
     }
 
-    /// A request on the device that takes its argument by value.
+    /// A device request with an argument by value.
     fn control(
         &self,
         command: libc::Ioctl,
@@ -236,7 +236,7 @@ impl Tap {
     }
 }
 
-/// Writes one packet, which the device receives. Whole or not at all.
+/// Writes one packet, which the device receives, completely or not at all.
 ///
 /// # Errors
 /// The bare errno: `EIO` when the device is down, `EINVAL` for a packet shorter than its link-layer
@@ -245,16 +245,16 @@ pub fn write(queue: impl AsFd, packet: &[u8]) -> io::Result<usize> {
     Ok(rustix::io::write(queue, packet)?)
 }
 
-/// Reads one packet, which the device sent; what is beyond the buffer is lost.
+/// Reads one packet that the device sent; bytes beyond the buffer are lost.
 ///
 /// # Errors
-/// The bare errno: `EAGAIN` when there is none, `EBADFD` when the device is gone.
+/// The bare errno: `EAGAIN` when no packet is queued, `EBADFD` when the device is gone.
 pub fn read(queue: impl AsFd, buffer: &mut [u8]) -> io::Result<usize> {
     Ok(rustix::io::read(queue, buffer)?)
 }
 
-/// Writes one packet and its `virtio_net_hdr` to a device with [`Options::vnet_hdr`]; the device
-/// receives it. Whole or not at all.
+/// Writes one packet and its `virtio_net_hdr` to a device with [`Options::vnet_hdr`], completely or
+/// not at all; the device receives it.
 ///
 /// # Errors
 /// As [`write()`].
@@ -265,7 +265,7 @@ pub fn write_with_header(queue: impl AsFd, header: &VirtioNetHdr, packet: &[u8])
 }
 
 /// Reads one packet and its `virtio_net_hdr` from a device with [`Options::vnet_hdr`]. Returns the
-/// length of the packet; what is beyond the buffer is lost.
+/// length of the packet; bytes beyond the buffer are lost.
 ///
 /// # Errors
 /// As [`read()`].
@@ -304,8 +304,8 @@ fn attach(name: &mut String, multi_queue: bool, options: Options) -> Result<Owne
         bits |= libc::IFF_VNET_HDR;
     }
     let mut request = iface::request(name, CALL)?;
-    // The kernel reads the 16 bits; IFF_NO_PI and its relatives do not fit a signed short, hence
-    // the truncation.
+    // The kernel reads the 16 bits; IFF_NO_PI and similar flags do not fit into a signed short,
+    // hence the truncation.
     request.ifr_ifru.ifru_flags = bits as libc::c_short;
     // SAFETY: TUNSETIFF takes an `ifreq` and writes nothing beyond it.
     if unsafe { libc::ioctl(fd.as_raw_fd(), libc::TUNSETIFF, &mut request) } != 0 {
@@ -335,7 +335,7 @@ mod tests {
         }
     }
 
-    /// Headers would be taken for packets, and packets for headers.
+    /// Otherwise headers would be read as packets, and packets as headers.
     #[test]
     fn privileged_a_device_in_use_with_another_header_is_refused() {
         testing::in_new_namespace(|| {

@@ -8,12 +8,12 @@ use super::insn::{Cond, Insn, Reg};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Label(usize);
 
-/// Why a program cannot be put together.
+/// An error of assembling a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AsmError {
     /// The jump at this instruction leads to a label that was never placed.
     Unplaced(usize),
-    /// The jump at this instruction leads further than 16 bits can say.
+    /// The distance of the jump at this instruction exceeds 16 bits.
     TooFar(usize),
 }
 
@@ -45,7 +45,7 @@ impl std::error::Error for AsmError {}
 #[derive(Clone, Debug, Default)]
 pub struct Assembler {
     insns: Vec<Insn>,
-    /// Where each label stands.
+    /// The position of each label.
     places: Vec<Option<usize>>,
     /// Jumps whose distance is still missing.
     jumps: Vec<(usize, Label)>,
@@ -63,7 +63,7 @@ impl Assembler {
         Label(self.places.len() - 1)
     }
 
-    /// Puts `label` in front of the next instruction; the first place of a label is its only one.
+    /// Places `label` before the next instruction; only the first placement counts.
     pub fn place(&mut self, label: Label) {
         if let Some(place) = self.places.get_mut(label.0) {
             place.get_or_insert(self.insns.len());
@@ -90,33 +90,33 @@ impl Assembler {
         self.insns.extend(insns);
     }
 
-    /// Appends a jump, whose own distance does not matter, that leads to `label`.
+    /// Appends a jump to `label`; the jump's distance is ignored.
     pub fn emit_to(&mut self, jump: Insn, label: Label) {
         self.jumps.push((self.insns.len(), label));
         self.insns.push(jump);
     }
 
-    /// Goes to `label`.
+    /// Jumps to `label`.
     pub fn jump(&mut self, label: Label) {
         self.emit_to(Insn::jump(0), label);
     }
 
-    /// Goes to `label` if `dst cond imm`, on 64 bits; the immediate is sign-extended.
+    /// Jumps to `label` if `dst cond imm`, on 64 bits; the immediate is sign-extended.
     pub fn jump_if(&mut self, cond: Cond, dst: Reg, imm: i32, label: Label) {
         self.emit_to(Insn::jump_if(cond, dst, imm, 0), label);
     }
 
-    /// Goes to `label` if `dst cond src`, on 64 bits.
+    /// Jumps to `label` if `dst cond src`, on 64 bits.
     pub fn jump_if_reg(&mut self, cond: Cond, dst: Reg, src: Reg, label: Label) {
         self.emit_to(Insn::jump_if_reg(cond, dst, src, 0), label);
     }
 
-    /// Goes to `label` if `dst cond imm`, on 32 bits.
+    /// Jumps to `label` if `dst cond imm`, on 32 bits.
     pub fn jump32_if(&mut self, cond: Cond, dst: Reg, imm: i32, label: Label) {
         self.emit_to(Insn::jump32_if(cond, dst, imm, 0), label);
     }
 
-    /// Goes to `label` if `dst cond src`, on 32 bits.
+    /// Jumps to `label` if `dst cond src`, on 32 bits.
     pub fn jump32_if_reg(&mut self, cond: Cond, dst: Reg, src: Reg, label: Label) {
         self.emit_to(Insn::jump32_if_reg(cond, dst, src, 0), label);
     }
@@ -124,7 +124,7 @@ impl Assembler {
     /// The finished program.
     ///
     /// # Errors
-    /// A jump leads nowhere or too far.
+    /// A label was not placed, or a jump is too long.
     pub fn finish(mut self) -> Result<Vec<Insn>, AsmError> {
         for (at, label) in self.jumps {
             let place = self.places.get(label.0).copied().flatten();

@@ -4,27 +4,27 @@
 //!   header │ types: 12 bytes each, and by kind some more │ strings, each ended by a zero
 //! ```
 //!
-//! A program calls a function of the kernel by the number of its type, which differs from build to
-//! build (`Documentation/bpf/btf.rst`, `Documentation/bpf/kfuncs.rst`).
+//! A program calls a kernel function by its BTF type ID, which differs between builds
+//! (`Documentation/bpf/btf.rst`, `Documentation/bpf/kfuncs.rst`).
 
 use crate::error::{OsError, Result};
 
-/// The number of the kernel's function `name`; `None` if this kernel has none that it describes.
+/// The type ID of the kernel function `name`; `None` if the kernel's BTF does not contain it.
 ///
 /// # Errors
-/// The description cannot be read, or is not of a form known here (`EBADMSG`). There is none
-/// (`ENOENT`) on a kernel without `CONFIG_DEBUG_INFO_BTF`, and where no sysfs is mounted.
+/// The BTF cannot be read, or has an unknown form (`EBADMSG`). It does not exist (`ENOENT`) on a
+/// kernel without `CONFIG_DEBUG_INFO_BTF`, and where no sysfs is mounted.
 pub fn kernel_function(name: &str) -> Result<Option<u32>> {
     let bytes = std::fs::read(KERNEL).map_err(|error| OsError::new("read", KERNEL, error))?;
     find(&bytes, name).ok_or_else(|| OsError::from_errno("read", KERNEL, libc::EBADMSG))
 }
 
-/// Looks for a function; `None` if `bytes` are not what they should be.
+/// Finds a function; `None` if `bytes` are malformed.
 fn find(bytes: &[u8], name: &str) -> Option<Option<u32>> {
     let word = |at: usize| Some(u32::from_ne_bytes(*bytes.get(at..)?.first_chunk()?));
     let place = |at: usize| usize::try_from(word(at)?).ok();
-    // struct btf_header: magic, version, flags; length of the header; where types and strings are
-    // behind it.
+    // struct btf_header: magic, version, flags; length of the header; offsets and lengths of types
+    // and strings, relative to the end of the header.
     if u16::from_ne_bytes(*bytes.first_chunk()?) != MAGIC || *bytes.get(2)? != 1 {
         return None;
     }
@@ -34,7 +34,7 @@ fn find(bytes: &[u8], name: &str) -> Option<Option<u32>> {
         bytes.get(start..start.checked_add(place(at + 4)?)?)
     };
     let (mut types, strings) = (part(8)?, part(16)?);
-    // Number 0 is `void`, which is not in the list.
+    // Type 0 is `void`, which is not in the list.
     let mut number = 1;
     while let Some((kind, rest)) = types.split_first_chunk::<12>() {
         let info = u32::from_ne_bytes(*kind[4..].first_chunk()?);
@@ -49,13 +49,13 @@ fn find(bytes: &[u8], name: &str) -> Option<Option<u32>> {
     types.is_empty().then_some(None)
 }
 
-/// Whether the string at `label` is `name`.
+/// Whether the string at offset `label` is `name`.
 fn is_called(strings: &[u8], label: usize, name: &str) -> bool {
     let rest = strings.get(label..).and_then(|rest| rest.strip_prefix(name.as_bytes()));
     rest.is_some_and(|rest| rest.first() == Some(&0))
 }
 
-/// Bytes that follow the first 12 of a type; `None` for a kind that is not known.
+/// Bytes that follow the first 12 of a type; `None` for an unknown kind.
 fn extra(kind: u32, count: usize) -> Option<usize> {
     Some(match kind {
         // BTF_KIND_INT, VAR, DECL_TAG
@@ -72,7 +72,7 @@ fn extra(kind: u32, count: usize) -> Option<usize> {
     })
 }
 
-/// Where the kernel describes itself; Linux 5.4.
+/// The kernel's BTF; Linux 5.4.
 const KERNEL: &str = "/sys/kernel/btf/vmlinux";
 const MAGIC: u16 = 0xeb9f;
 const FUNC: u32 = 12;
@@ -81,7 +81,7 @@ const FUNC: u32 = 12;
 mod tests {
     use super::*;
 
-    /// A description of these types: label, kind, count, and the words that follow.
+    /// BTF with these types: name offset, kind, count, and the words that follow.
     fn describe(types: &[(u32, u32, u32, &[u32])], strings: &[u8]) -> Vec<u8> {
         let mut list = Vec::new();
         for (label, kind, count, more) in types {
@@ -103,7 +103,7 @@ mod tests {
             (1, 1, 0, &[32]),
             (1, 4, 2, &[0; 6]),
             (5, 13, 1, &[0; 2]),
-            // Not a function, though it is called so.
+            // A type of this name that is no function.
             (5, 8, 0, &[]),
             (9, FUNC, 1, &[]),
             (5, FUNC, 1, &[]),
@@ -126,7 +126,7 @@ mod tests {
 
     #[test]
     fn this_kernel_describes_itself_or_not() {
-        // Where it does, what has been in every kernel since BTF is among it.
+        // If the kernel has BTF, it contains this function.
         if !std::path::Path::new(KERNEL).exists() {
             assert_eq!(kernel_function("bpf_prog_put").unwrap_err().errno(), Some(libc::ENOENT));
             return;

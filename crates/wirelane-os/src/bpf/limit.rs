@@ -17,9 +17,10 @@ pub fn missing_capabilities() -> Vec<Capability> {
     needed.into_iter().filter(|capability| !have.contains(*capability)).collect()
 }
 
-/// Makes something whose memory kernels before 5.11 count against RLIMIT_MEMLOCK, and refuse with
-/// `EPERM` beyond it. Only then the limit is raised, as far as permitted, and a second attempt
-/// made: newer kernels need no such thing, and raising it takes CAP_SYS_RESOURCE.
+/// Calls `make`, which creates an object. Kernels before 5.11 count its memory against
+/// RLIMIT_MEMLOCK, and refuse it with `EPERM` beyond the limit. Only then this raises the limit as
+/// far as permitted, and tries again: newer kernels do not need it, and raising the limit takes
+/// CAP_SYS_RESOURCE.
 pub(super) fn with_memory<T>(mut make: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     let refused = match make() {
         Err(error) if error.raw_os_error() == Some(libc::EPERM) => error,

@@ -1,4 +1,4 @@
-//! XDP programs on interfaces: attaching one, and finding out whose is there.
+//! XDP programs on interfaces: attaches them, and finds the attached one.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -9,8 +9,8 @@ use super::uapi::{self, LinkInfo};
 use crate::error::{OsError, Result};
 use crate::netdev::links;
 
-/// The place of an XDP or a traffic program on an interface. It ends when the link is dropped, and
-/// by the kernel when the process ends, however it does. Linux 5.9.
+/// The attachment of an XDP or traffic program to an interface. It ends when the link is dropped,
+/// or when the process ends in any way. Linux 5.9.
 #[derive(Debug)]
 pub struct Link {
     fd: OwnedFd,
@@ -18,14 +18,14 @@ pub struct Link {
 }
 
 impl Link {
-    /// Puts `program` on the interface with this index.
+    /// Attaches `program` to the interface with this index.
     ///
     /// # Errors
-    /// `EBUSY` or `EEXIST` when the interface has a program already ([`attached`] says whose);
+    /// `EBUSY` or `EEXIST` when the interface already has a program ([`attached`] describes it);
     /// `EOPNOTSUPP` when the driver has no XDP; `ERANGE`, `ENOSPC`, `EINVAL` and others when the
-    /// driver cannot do it as the interface is set up (veth: the peer's MTU too large, more
-    /// transmit queues at the peer than receive queues here); `EINVAL` also when there is no such
-    /// interface, and before Linux 5.9.
+    /// driver does not support it in the interface's configuration (veth: the peer's MTU too large,
+    /// more transmit queues at the peer than receive queues here); `EINVAL` also when there is no
+    /// such interface, and before Linux 5.9.
     pub fn attach(ifindex: u32, program: &Program, mode: XdpMode) -> Result<Link> {
         let flags = match mode {
             XdpMode::Generic => 1 << 1,
@@ -35,11 +35,11 @@ impl Link {
         Self::create(ifindex, program, uapi::BPF_XDP, flags)
     }
 
-    /// Lets `program`, of [`ProgramType::Traffic`](super::ProgramType), see and change what the
-    /// stack sends through the interface with this index. Linux 6.6.
+    /// Attaches `program`, of [`ProgramType::Traffic`](super::ProgramType), to the egress of the
+    /// interface with this index, where it may read and change packets. Linux 6.6.
     ///
     /// # Errors
-    /// `EINVAL` when there is no such interface and on older kernels.
+    /// `EINVAL` when there is no such interface, and on older kernels.
     pub fn attach_egress(ifindex: u32, program: &Program) -> Result<Link> {
         Self::create(ifindex, program, uapi::BPF_TCX_EGRESS, 0)
     }
@@ -58,12 +58,11 @@ impl Link {
         }
     }
 
-    /// Puts another program in the place of the present one: every packet meets the one or the
-    /// other.
+    /// Replaces the attached program atomically: every packet runs either the old or the new one.
     ///
     /// # Errors
-    /// `ENOLINK` when the interface is gone, `EINVAL` when the programs differ in their kind; what
-    /// the driver says.
+    /// `ENOLINK` when the interface is gone, `EINVAL` when the programs have different types;
+    /// errors of the driver.
     pub fn update(&self, program: &Program) -> Result<()> {
         let mut attr = uapi::LinkUpdate {
             link_fd: self.fd.as_raw_fd() as u32,
@@ -73,11 +72,11 @@ impl Link {
         self.done("bpf BPF_LINK_UPDATE", uapi::BPF_LINK_UPDATE, &mut attr)
     }
 
-    /// Detaches the program now, even if another process holds a copy of the descriptor. Afterwards
-    /// the link is useless.
+    /// Detaches the program now, even if another process holds a copy of the descriptor. The link
+    /// is useless after this.
     ///
     /// # Errors
-    /// Errors of the kernel, except that the interface is gone.
+    /// Errors of the kernel, unless the interface is gone.
     pub fn detach(&self) -> Result<()> {
         let mut attr = uapi::LinkDetach { link_fd: self.fd.as_raw_fd() as u32 };
         self.done("bpf BPF_LINK_DETACH", uapi::BPF_LINK_DETACH, &mut attr)
@@ -129,14 +128,14 @@ impl AsFd for Link {
 /// The XDP program of an interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attached {
-    /// Its number.
+    /// Its ID.
     pub id: u32,
-    /// Its name; `None` if it has none, or without CAP_SYS_ADMIN, which asking takes.
+    /// Its name; `None` if it has none, or without CAP_SYS_ADMIN, which reading it needs.
     pub name: Option<String>,
-    /// Where it runs.
+    /// Its mode.
     pub mode: XdpMode,
-    /// Number of the link that holds it. `None` if it was attached without one and stays until it
-    /// is detached, or without CAP_SYS_ADMIN.
+    /// ID of its link. `None` if it was attached without a link and stays until it is detached, or
+    /// without CAP_SYS_ADMIN.
     pub link: Option<u32>,
 }
 
@@ -150,10 +149,10 @@ impl std::fmt::Display for Attached {
 }
 
 /// The XDP program of the interface with this index in the calling thread's network namespace, if
-/// it has one. Where it has two, the driver's is given, then the generic one.
+/// it has one. If it has several, prefers the driver's program to the generic one.
 ///
 /// # Errors
-/// `ENODEV`, or what the kernel says.
+/// `ENODEV`, or another error of the kernel.
 pub fn attached(ifindex: u32) -> Result<Option<Attached>> {
     let Some((mode, id)) = links::xdp_programs(ifindex)?.into_iter().next() else {
         return Ok(None);
@@ -166,7 +165,7 @@ pub fn attached(ifindex: u32) -> Result<Option<Attached>> {
     Ok(Some(Attached { id, name, mode, link: find_link(ifindex, id) }))
 }
 
-/// Whether the kernel still has the program with this number. Numbers do not repeat.
+/// Whether the kernel still has the program with this ID. IDs are not reused.
 ///
 /// # Errors
 /// `EPERM` without CAP_SYS_ADMIN.
@@ -178,9 +177,8 @@ pub fn program_exists(id: u32) -> Result<bool> {
     }
 }
 
-/// The link that holds the program `program` on the interface. Numbers of links, programs and
-/// interfaces do not repeat in the system, except that interfaces of two namespaces may have the
-/// same index.
+/// The link of the program `program` on the interface. IDs of links and programs are not reused in
+/// the system, but interfaces of two namespaces may have the same index.
 fn find_link(ifindex: u32, program: u32) -> Option<u32> {
     let mut id = 0;
     loop {

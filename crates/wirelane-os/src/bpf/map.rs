@@ -1,4 +1,4 @@
-//! Maps with numbered entries, which a program and user space share.
+//! Maps with numbered entries, shared by a program and user space.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
@@ -6,13 +6,13 @@ use super::limit::with_memory;
 use super::uapi::{self, MapCreate, MapElement};
 use crate::error::{OsError, Result};
 
-/// Which kind of map.
+/// The type of a map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum MapKind {
-    /// Values at fixed places, zero at first.
+    /// An array of values, initially zero.
     Array = 2,
-    /// The same once per possible CPU; each CPU sees its own. Linux 4.6.
+    /// An array per possible CPU; each CPU sees its own values. Linux 4.6.
     PercpuArray = 6,
     /// Interfaces to redirect to, by index. Linux 4.14.
     Dev = 14,
@@ -34,8 +34,8 @@ impl Map {
     /// Creates a map of `entries` values of `value_size` bytes each; sockets take 4 bytes.
     ///
     /// # Errors
-    /// `EPERM` without CAP_BPF (sockets: and CAP_NET_ADMIN), `EINVAL` for a kind or sizes that the
-    /// kernel does not have, `ENOMEM`.
+    /// `EPERM` without CAP_BPF (sockets: and CAP_NET_ADMIN), `EINVAL` for an unsupported type or
+    /// size, `ENOMEM`.
     pub fn create(kind: MapKind, name: &str, value_size: u32, entries: u32) -> Result<Map> {
         Self::with_flags(kind, name, (value_size, entries), 0)
     }
@@ -70,12 +70,12 @@ impl Map {
         Ok(Map { fd, name: name.to_owned(), kind, entry_bytes })
     }
 
-    /// Puts `value` into entry `index`. For [`MapKind::PercpuArray`] it holds the values of all
+    /// Stores `value` in entry `index`. For [`MapKind::PercpuArray`] it contains the values of all
     /// possible CPUs, each rounded up to 8 bytes.
     ///
     /// # Errors
-    /// `EINVAL` if `value` does not have the size of an entry, `E2BIG` beyond the last entry; what
-    /// the kernel says.
+    /// `EINVAL` if `value` does not have the size of an entry, `E2BIG` beyond the last entry; other
+    /// errors of the kernel.
     pub fn update(&self, index: u32, value: &[u8]) -> Result<()> {
         const CALL: &str = "bpf BPF_MAP_UPDATE_ELEM";
         if value.len() != self.entry_bytes {
@@ -86,11 +86,11 @@ impl Map {
             .map_err(|error| OsError::new(CALL, self.entry(index), error))
     }
 
-    /// Puts an AF_XDP socket into entry `index` of a [`MapKind::Xsk`] map.
+    /// Stores an AF_XDP socket in entry `index` of a [`MapKind::Xsk`] map.
     ///
     /// # Errors
-    /// `EOPNOTSUPP` if it is not a socket of AF_XDP, `EBADF`, `E2BIG` beyond the last entry;
-    /// `EINVAL` for another kind of map.
+    /// `EOPNOTSUPP` if it is no AF_XDP socket, `EBADF`, `E2BIG` beyond the last entry; `EINVAL` for
+    /// another type of map.
     pub fn set_socket(&self, index: u32, socket: BorrowedFd<'_>) -> Result<()> {
         if self.kind != MapKind::Xsk {
             let entry = self.entry(index);
@@ -112,11 +112,11 @@ impl Map {
         Ok(value)
     }
 
-    /// Empties entry `index`. Only sockets can be removed. Nothing happens if there is none; the
-    /// kernel removes a socket itself when it is closed.
+    /// Clears entry `index`. Only sockets can be removed. Does nothing if the entry is empty; the
+    /// kernel removes a socket when it is closed.
     ///
     /// # Errors
-    /// `EINVAL` for another kind of map or beyond the last entry.
+    /// `EINVAL` for another type of map or beyond the last entry.
     pub fn delete(&self, index: u32) -> Result<()> {
         // SAFETY: the kernel does not look at the value.
         match unsafe { self.element(uapi::BPF_MAP_DELETE_ELEM, index, 0) } {
@@ -151,11 +151,11 @@ impl AsFd for Map {
     }
 }
 
-/// Highest possible CPU number plus one, as the kernel counts (`num_possible_cpus` where no number
-/// is left out, which x86 and arm64 guarantee): more than any number that a program runs on.
+/// Highest possible CPU number plus one, which equals the kernel's `num_possible_cpus` if the
+/// numbers have no gaps, as on x86 and arm64.
 ///
 /// # Errors
-/// sysfs does not say.
+/// sysfs does not report it.
 pub fn possible_cpus() -> Result<usize> {
     const PATH: &str = "/sys/devices/system/cpu/possible";
     let text = std::fs::read_to_string(PATH).map_err(|error| OsError::new("read", PATH, error))?;

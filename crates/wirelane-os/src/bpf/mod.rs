@@ -7,7 +7,8 @@
 //!                               LoadError          Map, Words: what it shares with user space
 //! ```
 //!
-//! Nothing here needs `/sys/fs/bpf`: programs, maps and links live as long as their descriptors.
+//! This module does not need `/sys/fs/bpf`: programs, maps and links live as long as their
+//! descriptors.
 
 pub mod asm;
 pub mod btf;

@@ -1,4 +1,4 @@
-//! Programs: loading one, and running it on a given packet.
+//! Loads programs.
 
 use std::ffi::CStr;
 use std::fmt;
@@ -14,12 +14,12 @@ use crate::error::{OsError, Result};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum ProgramType {
-    /// On a socket (`SO_ATTACH_BPF`): the result is how many bytes to keep. Linux 3.19.
+    /// On a socket (`SO_ATTACH_BPF`): the result is the number of bytes to keep. Linux 3.19.
     SocketFilter = 1,
-    /// In the stack's way out of an interface
-    /// ([`Link::attach_egress`](super::Link::attach_egress)). Linux 4.1.
+    /// On the egress path of an interface ([`Link::attach_egress`](super::Link::attach_egress)).
+    /// Linux 4.1.
     Traffic = 3,
-    /// In front of an interface: the result is an [`XdpAction`]. Linux 4.8.
+    /// On the receive path of an interface: the result is an [`XdpAction`]. Linux 4.8.
     Xdp = 6,
 }
 
@@ -39,7 +39,7 @@ pub enum XdpAction {
     Redirect = 4,
 }
 
-/// A program to be loaded.
+/// A program to load.
 #[derive(Clone, Copy, Debug)]
 pub struct Load<'a> {
     /// Its type.
@@ -48,10 +48,10 @@ pub struct Load<'a> {
     pub name: &'a str,
     /// Its instructions.
     pub insns: &'a [Insn],
-    /// Its licence. Some helpers ask for one that the GPL is compatible with, such as
-    /// `Dual MIT/GPL`.
+    /// Its licence. Some helpers require a licence that is compatible with the GPL, such as `Dual
+    /// MIT/GPL`.
     pub license: &'a CStr,
-    /// XDP: it copes with packets of several buffers, of which it sees the first. Linux 5.18.
+    /// XDP: it supports packets of several buffers, of which it sees the first. Linux 5.18.
     pub frags: bool,
     /// XDP: the program is bound to the interface with this index in the calling thread's network
     /// namespace, in driver mode, and may read the interface's packet metadata. Linux 6.3.
@@ -59,13 +59,13 @@ pub struct Load<'a> {
 }
 
 impl<'a> Load<'a> {
-    /// A program for packets of one buffer, that needs no helper reserved for the GPL.
+    /// A program for packets of one buffer, without helpers that are reserved for the GPL.
     pub fn new(kind: ProgramType, name: &'a str, insns: &'a [Insn]) -> Load<'a> {
         Load { kind, name, insns, license: c"MIT OR Apache-2.0", frags: false, interface: None }
     }
 }
 
-/// Why a program was not loaded.
+/// An error of loading a program.
 #[derive(Debug)]
 pub struct LoadError {
     /// The kernel's error: `EPERM` without CAP_BPF and, for XDP, CAP_NET_ADMIN; `EACCES` and
@@ -102,7 +102,7 @@ impl std::error::Error for LoadError {
 }
 
 impl From<LoadError> for OsError {
-    /// Keeps what the verifier said as part of the object.
+    /// Adds the verifier's log to the object of the error.
     fn from(error: LoadError) -> OsError {
         let LoadError { ref os, .. } = error;
         let Some(reason) = error.reason() else { return error.os };
@@ -134,7 +134,7 @@ impl Program {
         if refused.raw_os_error() == Some(libc::EPERM) {
             return Err(LoadError { os: failed(refused), log: String::new() });
         }
-        // A log that does not fit makes the call fail with ENOSPC whatever the verdict
+        // If the log does not fit, the call fails with ENOSPC, whatever the verdict
         // (bpf_vlog_finalize).
         let mut size = 64 << 10;
         loop {
@@ -153,15 +153,15 @@ impl Program {
         }
     }
 
-    /// Its number, unique in the system while it is loaded.
+    /// Its ID, unique in the system while it is loaded.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The error of the kernel.
     pub fn id(&self) -> Result<u32> {
         Ok(info(self.fd.as_fd())?.id)
     }
 
-    /// Its name, as given.
+    /// The name that was passed to [`Program::load`].
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -187,7 +187,7 @@ pub(super) fn info(program: BorrowedFd<'_>) -> Result<ProgramInfo> {
     Ok(info)
 }
 
-/// Enough for the log of the longest programs; the kernel's own limit is beyond.
+/// Enough for the log of the longest programs; the kernel's limit is higher.
 const MOST_LOG: usize = 16 << 20;
 
 fn attempt(load: &Load<'_>, log: &mut [u8]) -> io::Result<OwnedFd> {

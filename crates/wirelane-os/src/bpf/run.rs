@@ -1,5 +1,5 @@
-//! Running a program without an interface: on one packet, to see what it does, and on live frames,
-//! to send them.
+//! Runs a program without an interface: on one packet, for its result, and on live frames, to send
+//! them.
 
 use std::os::fd::AsRawFd;
 
@@ -9,14 +9,14 @@ use crate::error::{OsError, Result};
 
 const CALL: &str = "bpf BPF_PROG_TEST_RUN";
 
-/// Where a packet pretends to have come from.
+/// The simulated origin of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrival {
     /// An interface of the calling thread's network namespace, by index.
     pub ifindex: u32,
-    /// A receive queue of it. The queue must be able to run XDP: on veth only while the interface
-    /// is up with a program (`xdp_rxq_info_is_reg` in `xdp_convert_md_to_buff`). `lo` always is,
-    /// with queue 0.
+    /// A receive queue of the interface. The queue must support XDP: on veth only while the
+    /// interface is up with a program (`xdp_rxq_info_is_reg` in `xdp_convert_md_to_buff`). `lo`
+    /// always supports it, with queue 0.
     pub queue: u32,
 }
 
@@ -27,21 +27,21 @@ pub struct Outcome {
     pub result: u32,
     /// The packet after the run.
     pub output: Vec<u8>,
-    /// How long a run took, in nanoseconds on average.
+    /// The average duration of a run, in nanoseconds.
     pub duration_ns: u32,
 }
 
 impl Program {
-    /// Runs the program `repeat` times on `data`, an Ethernet frame of at least 14 bytes, without
-    /// letting the packet go anywhere. `arrival` is for XDP (Linux 5.14) and `lo` if `None`.
+    /// Runs the program `repeat` times on `data`, an Ethernet frame of at least 14 bytes, and sends
+    /// the packet nowhere. `arrival` is for XDP (Linux 5.14); `None` means `lo`.
     ///
-    /// A socket filter sees the frame from the network header on, as the protocol that its Ethernet
-    /// header names, and returns with a cleared Ethernet header (`bpf_prog_test_run_skb`).
+    /// A socket filter sees the frame from the network header on, with the protocol in its Ethernet
+    /// header. It returns the frame with a cleared Ethernet header (`bpf_prog_test_run_skb`).
     ///
     /// # Errors
-    /// `EINVAL` for an arrival that cannot be, or a frame that is too short or longer than a page
-    /// holds (XDP with [`super::Load::frags`]: longer than 17 of them). `EPERM` without the
-    /// capabilities that loading needs.
+    /// `EINVAL` for an impossible arrival, or a frame that is too short or longer than a page (XDP
+    /// with [`super::Load::frags`]: longer than 17 pages). `EPERM` without the capabilities that
+    /// loading needs.
     pub fn test_run(&self, data: &[u8], arrival: Option<Arrival>, repeat: u32) -> Result<Outcome> {
         // A program may grow the packet by the available headroom (bpf_xdp_adjust_head).
         let mut output = vec![0_u8; data.len() + 4096];
@@ -59,19 +59,19 @@ impl Program {
         Ok(Outcome { result: attr.retval, output, duration_ns: attr.duration })
     }
 
-    /// Runs the XDP program on `repeat` copies of `data` and does with each what the program says:
-    /// `Redirect` sends it where the helper said, `Tx` out of the interface of `arrival`, and
-    /// `Pass` gives it to the host as if it had arrived there. Linux 5.18.
+    /// Runs the XDP program on `repeat` copies of `data` and performs the action for each:
+    /// `Redirect` sends it to the helper's target, `Tx` out of the interface of `arrival`, and
+    /// `Pass` to the host as if it had arrived there. Linux 5.18.
     ///
-    /// The kernel takes the packets' memory from a pool, writes each page only once and lets the
-    /// program see what it left in it the time before (`xdp_test_run_init_page`). After every
-    /// `batch` packets (64 if 0, at most 256) what was sent is flushed. A signal ends the run
-    /// early, with `EINTR`.
+    /// The kernel allocates the packets from a pool, initialises each page only once, and passes it
+    /// to the program with the changes of earlier runs (`xdp_test_run_init_page`). Sent packets are
+    /// flushed after every `batch` packets (64 if 0, at most 256). A signal ends the run early,
+    /// with `EINTR`.
     ///
     /// # Errors
     /// As [`Program::test_run`]; `EINVAL` on older kernels and for a frame that does not fit into a
-    /// page with its bookkeeping (about 3500 bytes with 4 KiB pages), `E2BIG` for a larger batch,
-    /// `EINTR`, or what the program's redirect gives.
+    /// page with its metadata (about 3500 bytes with 4 KiB pages), `E2BIG` for a larger batch,
+    /// `EINTR`, or an error of the redirect.
     pub fn live_frames(
         &self,
         data: &[u8],

@@ -8,13 +8,13 @@ use crate::privilege::{Capability, Set};
 use crate::testing::{in_new_namespace, privileged};
 use crate::{iface, privilege};
 
-/// Returns `action`, whatever the packet.
+/// A program that returns `action` for every packet.
 fn constant(name: &str, action: XdpAction) -> Program {
     let insns = [Insn::mov(Reg::R0, action as i32), Insn::exit()];
     Program::load(&Load::new(ProgramType::Xdp, name, &insns)).unwrap()
 }
 
-/// Counts packets in entry 0 of `map` and returns `action`.
+/// A program that counts packets in entry 0 of `map` and returns `action`.
 fn counting(map: &Map, action: XdpAction) -> Program {
     let mut asm = Assembler::new();
     let missing = asm.label();
@@ -38,9 +38,9 @@ fn ip(arguments: &str) {
     assert!(status.success(), "ip {arguments}");
 }
 
-/// A veth pair `va`, `vb` in this namespace, up; their indices.
+/// A veth pair `va`, `vb` in this namespace, up; returns their indices.
 fn veth() -> (u32, u32) {
-    // Silent: no neighbour discovery among what is counted.
+    // Disables neighbour discovery, whose packets would be counted.
     let _ = std::fs::write("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1");
     ip("link add va type veth peer name vb");
     iface::up("va").unwrap();
@@ -189,7 +189,7 @@ fn privileged_a_test_run_shows_result_and_packet() {
         assert_eq!(error.errno(), Some(libc::EINVAL));
 
         let (va, _) = veth();
-        // veth registers its queues with the first program, a condition of test runs on them.
+        // veth registers its queues with the first program; test runs need that.
         let _link = Link::attach(va, &constant("pass", XdpAction::Pass), XdpMode::Native).unwrap();
         let arrival = |ifindex, queue| Some(Arrival { ifindex, queue });
         let run = |arrival| program.test_run(&[7; 60], arrival, 3);
@@ -237,7 +237,7 @@ fn privileged_a_link_comes_changes_and_goes() {
             link.update(&second).unwrap();
             assert_eq!(attached(va).unwrap().unwrap().name.as_deref(), Some("second"));
             drop((first, second));
-            // A copy of the descriptor keeps a link alive, as one in a child process does.
+            // A copy of the descriptor keeps a link alive, like a copy in a child process.
             let copy = link.as_fd().try_clone_to_owned().unwrap();
             link.detach().unwrap();
             assert_eq!((attached(va).unwrap(), link.is_attached().unwrap()), (None, false));
@@ -281,7 +281,7 @@ fn privileged_live_frames_arrive() {
         let send = Program::load(&Load::new(ProgramType::Xdp, "send", &insns)).unwrap();
         send.live_frames(&[0xff; 60], None, 0, 0).unwrap();
         let counted = || u64::from_ne_bytes(map.lookup(0).unwrap().try_into().unwrap());
-        // The ring of a veth has 256 places.
+        // The ring of a veth has 256 entries.
         for (repeat, batch, sum) in [(1, 0, 1), (64, 64, 65), (200, 256, 265), (250, 16, 515)] {
             send.live_frames(&[0xff; 60], None, repeat, batch).unwrap();
             assert!(crate::testing::eventually(|| counted() == sum), "{}", counted());

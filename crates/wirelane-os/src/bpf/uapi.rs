@@ -1,14 +1,14 @@
 //! `union bpf_attr` of `linux/bpf.h`, one structure per command, and the system call.
 //!
-//! The kernel takes an attribute that is shorter than its own and fills it up with zeros, and one
-//! that is longer if the rest is zero (`bpf_check_uarg_tail_zero`). So each structure ends with the
-//! last field used here, and none has padding that is not a named field.
+//! The kernel fills up a shorter attribute with zeros, and accepts a longer one if the rest is zero
+//! (`bpf_check_uarg_tail_zero`). So each structure ends with the last field used here, and all of
+//! its padding is in named fields.
 
 use std::io;
 use std::mem::offset_of;
 use std::os::fd::{FromRawFd, OwnedFd};
 
-/// `BPF_OBJ_NAME_LEN`, the terminating zero included.
+/// `BPF_OBJ_NAME_LEN`, including the terminating zero.
 pub(super) const NAME_LEN: usize = 16;
 
 // enum bpf_cmd
@@ -32,14 +32,15 @@ pub(super) const BPF_XDP: u32 = 37;
 pub(super) const BPF_TCX_EGRESS: u32 = 47;
 /// `BPF_LINK_TYPE_XDP` of `enum bpf_link_type`, Linux 5.9.
 pub(super) const BPF_LINK_TYPE_XDP: u32 = 6;
-/// The program takes packets of several buffers; Linux 5.18.
+/// The program supports packets of several buffers; Linux 5.18.
 pub(super) const BPF_F_XDP_HAS_FRAGS: u32 = 1 << 5;
-/// The program is for one interface, whose driver it may ask about packets; Linux 6.3.
+/// The program is bound to one interface, and may read the packet metadata of its driver; Linux
+/// 6.3.
 pub(super) const BPF_F_XDP_DEV_BOUND_ONLY: u32 = 1 << 6;
-/// Frames of a test run are real ones; Linux 5.18.
+/// The frames of a test run are sent and received; Linux 5.18.
 pub(super) const BPF_F_TEST_XDP_LIVE_FRAMES: u32 = 1 << 1;
 
-/// The values of an array can be mapped into memory; Linux 5.5.
+/// The values of an array can be mapped; Linux 5.5.
 pub(super) const BPF_F_MMAPABLE: u32 = 1 << 10;
 
 #[derive(Default)]
@@ -203,7 +204,7 @@ const _: () = {
     assert!(offset_of!(InfoByFd, info) == 8);
 };
 
-/// The beginning of `struct bpf_prog_info`.
+/// The first fields of `struct bpf_prog_info`.
 #[derive(Default)]
 #[repr(C)]
 pub(super) struct ProgramInfo {
@@ -227,7 +228,7 @@ const _: () = {
     assert!(offset_of!(ProgramInfo, name) == 64);
 };
 
-/// The beginning of `struct bpf_link_info`, with the part of XDP links.
+/// The first fields of `struct bpf_link_info`, with the fields of XDP links.
 #[derive(Default)]
 #[repr(C)]
 pub(super) struct LinkInfo {
@@ -250,7 +251,7 @@ const _: () = {
 /// `attr` is the structure of `command`, and every address in it is valid for the accesses of the
 /// command during the call.
 pub(super) unsafe fn bpf<T>(command: i32, attr: &mut T) -> io::Result<i32> {
-    // Loading a large program gives up when a signal is pending (EAGAIN from bpf_check).
+    // Loading a large program is interrupted by a pending signal (EAGAIN from bpf_check).
     const ATTEMPTS: u32 = 8;
     let mut attempt = 0;
     loop {
@@ -269,7 +270,7 @@ pub(super) unsafe fn bpf<T>(command: i32, attr: &mut T) -> io::Result<i32> {
     }
 }
 
-/// Calls bpf(2) with a command that makes a descriptor.
+/// Calls bpf(2) with a command that returns a descriptor.
 ///
 /// # Safety
 /// As [`bpf`], and the command returns a new descriptor.
@@ -280,7 +281,7 @@ pub(super) unsafe fn bpf_fd<T>(command: i32, attr: &mut T) -> io::Result<OwnedFd
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// A name as the kernel wants it: letters, digits, `_` and `.`, cut off at 15 bytes
+/// A name in the kernel's format: letters, digits, `_` and `.`, truncated to 15 bytes
 /// (`bpf_obj_name_cpy`).
 pub(super) fn object_name(name: &str) -> [u8; NAME_LEN] {
     let mut bytes = [0; NAME_LEN];

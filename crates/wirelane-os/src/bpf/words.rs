@@ -1,4 +1,4 @@
-//! Memory of words that a program and user space share.
+//! An array of words that a program and user space share.
 
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,7 +9,7 @@ use super::uapi::BPF_F_MMAPABLE;
 use crate::error::{OsError, Result};
 use crate::mmap::{Mapping, page_size};
 
-/// Words of 64 bits, zero at first. Looking at them and changing them takes no system call and no
+/// Words of 64 bits, initially zero. Reading and writing them takes no system call and no
 /// privilege. Linux 5.5.
 #[derive(Debug)]
 pub struct Words {
@@ -33,18 +33,18 @@ impl Words {
         Ok(Words { map, memory, count })
     }
 
-    /// How many there are.
+    /// The number of words.
     pub fn count(&self) -> usize {
         self.count
     }
 
-    /// The word `index`; 0 beyond the last one.
+    /// The word at `index`; 0 beyond the last one.
     pub fn load(&self, index: usize) -> u64 {
         self.word(index).map_or(0, |word| word.load(Ordering::Relaxed))
     }
 
-    /// Changes the word `index`, if there is one. Programs see it from the next system call of this
-    /// thread on, at the latest.
+    /// Stores the word at `index`, if it exists. Programs see the value at the latest after the
+    /// next system call of this thread.
     pub fn store(&self, index: usize, value: u64) {
         if let Some(word) = self.word(index) {
             word.store(value, Ordering::SeqCst);

@@ -14,11 +14,11 @@ use super::uapi::{
 pub struct DriverInfo {
     /// The driver, e.g. `veth`, `ice`; for a device without one, its link kind.
     pub driver: String,
-    /// The driver's version; drivers that follow the kernel give the kernel's.
+    /// The driver's version; drivers without a version report the kernel's.
     pub version: String,
     /// Firmware version of the device.
     pub firmware: String,
-    /// Where the device sits, e.g. `0000:03:00.1`.
+    /// Bus address of the device, e.g. `0000:03:00.1`.
     pub bus: String,
 }
 
@@ -79,12 +79,12 @@ impl RssConfig {
     /// `RXH_XFRM_SYM_XOR` (Linux 6.8): source and destination fields are both replaced by their
     /// exclusive or.
     pub const SYMMETRIC_XOR: u8 = 1 << 0;
-    /// `RXH_XFRM_SYM_OR_XOR` (Linux 6.15): one becomes the exclusive or of both, the other their
-    /// inclusive or.
+    /// `RXH_XFRM_SYM_OR_XOR` (Linux 6.15): one field becomes the exclusive or of both, the other
+    /// their inclusive or.
     pub const SYMMETRIC_OR_XOR: u8 = 1 << 1;
 }
 
-/// Offloads that change what a capture sees, from `ETHTOOL_GGRO` and `ETHTOOL_GFLAGS`.
+/// Offloads that affect captured packets, from `ETHTOOL_GGRO` and `ETHTOOL_GFLAGS`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Offloads {
     /// Generic receive offload: the kernel merges segments of a flow.
@@ -130,7 +130,7 @@ pub(super) fn parse_rss(bytes: &[u8]) -> Option<RssConfig> {
     let entries = word(bytes, offset_of!(UapiRxfh, indir_size))? as usize;
     let key_length = word(bytes, offset_of!(UapiRxfh, key_size))? as usize;
     let after = bytes.get(size_of::<UapiRxfh>()..)?;
-    // A reply to a question for sizes has sizes and no contents.
+    // The answer to a request for sizes has no contents.
     let (table, key) = if after.is_empty() {
         (after, after)
     } else {
@@ -165,14 +165,14 @@ pub(super) fn parse_offloads(gro: Option<&[u8]>, flags: Option<&[u8]>) -> Offloa
     }
 }
 
-/// How many words each link-mode mask has, from the answer to a request with none.
+/// The number of words of each link-mode mask, from the answer to a request without masks.
 pub(super) fn link_mode_words(bytes: &[u8]) -> Option<u8> {
     let words = *bytes.get(offset_of!(UapiLinkSettings, link_mode_masks_nwords))? as i8;
     words.checked_neg().and_then(|words| u8::try_from(words).ok()).filter(|words| *words > 0)
 }
 
 pub(super) fn parse_speed(bytes: &[u8]) -> Option<u32> {
-    // SPEED_UNKNOWN is -1; drivers without a link say 0 as well.
+    // SPEED_UNKNOWN is -1; drivers without a link also report 0.
     word(bytes, offset_of!(UapiLinkSettings, speed))
         .filter(|speed| *speed != 0 && *speed != u32::MAX)
 }

@@ -1,4 +1,4 @@
-//! The features of an interface (`ethtool -k`), by the names that the kernel gives them.
+//! The features of an interface (`ethtool -k`), by the kernel's names.
 
 use std::collections::BTreeMap;
 use std::mem::size_of;
@@ -8,11 +8,11 @@ use super::request::{Request, text, word};
 use crate::error::{OsError, Result};
 
 impl Ethtool {
-    /// Every feature that this kernel knows, by its name, e.g. `tx-udp-segmentation`: whether the
-    /// interface has it now. `None` for a kernel or device without features.
+    /// Every feature of this kernel by its name, e.g. `tx-udp-segmentation`, and whether the
+    /// interface has it on. `None` for a kernel or device without features.
     ///
     /// # Errors
-    /// What the kernel says, except `EOPNOTSUPP`.
+    /// The error of the kernel, except `EOPNOTSUPP`.
     pub fn features(&self) -> Result<Option<BTreeMap<String, bool>>> {
         let Some(names) = self.feature_names()? else { return Ok(None) };
         let blocks = names.len().div_ceil(32);
@@ -56,9 +56,9 @@ impl Ethtool {
         if self.ask(CALL, &mut request)? { Ok(()) } else { Err(missing()) }
     }
 
-    /// The names of all features, in the order of their bits; empty for a bit without one.
+    /// The names of all features, in the order of their bits; empty for a bit without a name.
     fn feature_names(&self) -> Result<Option<Vec<String>>> {
-        // struct ethtool_sset_info: command, reserved, the sets asked for (64 bits), then a count
+        // struct ethtool_sset_info: command, reserved, the requested sets (64 bits), then a count
         // for each of them.
         let mut sizes = Request::new(ETHTOOL_GSSET_INFO, 20);
         sizes.set(8, (1_u64 << ETH_SS_FEATURES) as u32);
@@ -66,7 +66,7 @@ impl Ethtool {
             return Ok(None);
         }
         let bytes = sizes.bytes();
-        // The kernel clears the bit of a set that it does not have.
+        // The kernel clears the bit of an unsupported set.
         let known = word(&bytes, 8).is_some_and(|sets| sets != 0);
         let count = word(&bytes, 16).filter(|count| known && (1..=MOST).contains(count));
         let Some(count) = count else { return Ok(None) };
@@ -90,13 +90,13 @@ const ETHTOOL_GFEATURES: u32 = 0x3a;
 const ETHTOOL_SFEATURES: u32 = 0x3b;
 const ETH_SS_FEATURES: u32 = 4;
 const ETH_GSTRING_LEN: usize = 32;
-/// More features than any kernel has; bounds what a broken one can make us allocate.
+/// More features than any kernel has; bounds allocations for a broken kernel.
 const MOST: u32 = 1024;
 /// `struct ethtool_gfeatures` and `ethtool_sfeatures` begin with the command and the number of
 /// blocks of 32 features.
 const HEADER: usize = 8;
 const COUNT: usize = 4;
-/// Where a block to be read has the features that are on.
+/// Offset of the active features in a block of the answer.
 const ACTIVE: usize = 8;
 
 /// `struct ethtool_get_features_block`: available, requested, active, never changed.

@@ -1,6 +1,6 @@
-//! A request as the kernel reads it, and the fields of its answer.
+//! A request in the kernel's layout, and the fields of its answer.
 
-/// A request's buffer: words, because that is the alignment of every structure of this interface.
+/// The buffer of a request. Words have the alignment of every structure of this interface.
 pub(super) struct Request {
     pub(super) words: Vec<u32>,
 }

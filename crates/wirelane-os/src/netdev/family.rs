@@ -5,7 +5,7 @@ use rustix::net::netlink::GENERIC;
 use crate::error::{OsError, Result};
 use crate::netlink::{Attributes, Netlink, push_attribute, u16_at, u32_at};
 
-/// Which way a queue carries packets.
+/// The direction of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QueueDirection {
     /// From the wire.
@@ -21,17 +21,17 @@ pub struct NetdevQueue {
     pub direction: QueueDirection,
     /// Number of the queue within its direction.
     pub index: u32,
-    /// Identity of the NAPI context that serves it, if the driver tells.
+    /// ID of the NAPI context that serves it, if the driver reports it.
     pub napi: Option<u32>,
 }
 
-/// A NAPI context: what runs the receive (and often the transmit-completion) work of one or more
+/// A NAPI context, which does the receive (and often the transmit-completion) work of one or more
 /// queues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Napi {
-    /// Identity, unique in the system.
+    /// ID, unique in the system.
     pub id: u32,
-    /// Its interrupt, if the driver tells.
+    /// Its interrupt, if the driver reports it.
     pub irq: Option<u32>,
     /// The kernel thread that runs it, in threaded mode.
     pub thread: Option<u32>,
@@ -41,7 +41,7 @@ pub struct Napi {
 /// empty while the interface is down.
 ///
 /// # Errors
-/// What the kernel says, except that it does not know the request.
+/// The error of the kernel, unless it does not know the request.
 pub fn queues(interface: u32) -> Result<Option<Vec<NetdevQueue>>> {
     let entries = list(
         "netlink NETDEV_CMD_QUEUE_GET",
@@ -56,7 +56,7 @@ pub fn queues(interface: u32) -> Result<Option<Vec<NetdevQueue>>> {
 /// empty while the interface is down.
 ///
 /// # Errors
-/// What the kernel says, except that it does not know the request.
+/// The error of the kernel, unless it does not know the request.
 pub fn napis(interface: u32) -> Result<Option<Vec<Napi>>> {
     let entries = list(
         "netlink NETDEV_CMD_NAPI_GET",
@@ -92,13 +92,13 @@ pub fn set_napi_threaded(napi: u32) -> Result<()> {
 pub struct XdpFeatures {
     /// `NETDEV_XDP_ACT_*`.
     pub flags: u64,
-    /// Most pieces of a packet in zero copy; 1 where packets are one piece, `None` if the kernel
-    /// does not tell.
+    /// Most buffers of a packet in zero copy; 1 if packets have only one buffer, `None` if the
+    /// kernel does not report it.
     pub zero_copy_segments: Option<u32>,
-    /// `NETDEV_XDP_RX_METADATA_*`: what a program that is for this interface only can ask of a
-    /// packet. Linux 6.8.
+    /// `NETDEV_XDP_RX_METADATA_*`: packet metadata that a program bound to this interface can read.
+    /// Linux 6.8.
     pub rx_metadata: u64,
-    /// `NETDEV_XSK_FLAGS_*`: what the device does to packets to send in zero copy. Linux 6.8.
+    /// `NETDEV_XSK_FLAGS_*`: transmit offloads of the device in zero copy. Linux 6.8.
     pub tx_metadata: u64,
 }
 
@@ -108,39 +108,41 @@ impl XdpFeatures {
         self.flags & 1 != 0
     }
 
-    /// Programs can hand packets to sockets and other interfaces (`NETDEV_XDP_ACT_REDIRECT`).
+    /// Programs can redirect packets to sockets and other interfaces (`NETDEV_XDP_ACT_REDIRECT`).
     pub fn redirect(self) -> bool {
         self.flags & (1 << 1) != 0
     }
 
-    /// It transmits frames that programs hand over from elsewhere (`NETDEV_XDP_ACT_NDO_XMIT`). That
-    /// may change with the state of the interface: a veth does while its peer polls.
+    /// It transmits frames that programs of other interfaces redirect (`NETDEV_XDP_ACT_NDO_XMIT`).
+    /// That may change with the state of the interface: a veth does it only while its peer polls.
     pub fn transmit(self) -> bool {
         self.flags & (1 << 2) != 0
     }
 
-    /// AF_XDP sockets can have zero copy (`NETDEV_XDP_ACT_XSK_ZEROCOPY`).
+    /// AF_XDP sockets support zero copy (`NETDEV_XDP_ACT_XSK_ZEROCOPY`).
     pub fn zero_copy(self) -> bool {
         self.flags & (1 << 3) != 0
     }
 
-    /// A program can ask when the hardware received a packet (`NETDEV_XDP_RX_METADATA_TIMESTAMP`).
+    /// A program can read the hardware receive time of a packet
+    /// (`NETDEV_XDP_RX_METADATA_TIMESTAMP`).
     pub fn rx_timestamp(self) -> bool {
         self.rx_metadata & 1 != 0
     }
 
-    /// A program can ask for the hash of a packet (`NETDEV_XDP_RX_METADATA_HASH`).
+    /// A program can read the hash of a packet (`NETDEV_XDP_RX_METADATA_HASH`).
     pub fn rx_hash(self) -> bool {
         self.rx_metadata & (1 << 1) != 0
     }
 
-    /// A program can ask for the VLAN tag that was taken out of a packet
+    /// A program can read the VLAN tag that was removed from a packet
     /// (`NETDEV_XDP_RX_METADATA_VLAN_TAG`).
     pub fn rx_vlan_tag(self) -> bool {
         self.rx_metadata & (1 << 2) != 0
     }
 
-    /// In zero copy the device says when a packet left (`NETDEV_XSK_FLAGS_TX_TIMESTAMP`).
+    /// In zero copy the device reports the sending time of a packet
+    /// (`NETDEV_XSK_FLAGS_TX_TIMESTAMP`).
     pub fn tx_timestamp(self) -> bool {
         self.tx_metadata & 1 != 0
     }
@@ -150,7 +152,7 @@ impl XdpFeatures {
         self.tx_metadata & (1 << 1) != 0
     }
 
-    /// In zero copy the device sends packets at given times, in this order
+    /// In zero copy the device sends packets at given times, in the order of the ring
     /// (`NETDEV_XSK_FLAGS_TX_LAUNCH_TIME_FIFO`). Linux 6.15.
     pub fn tx_launch_time(self) -> bool {
         self.tx_metadata & (1 << 2) != 0
@@ -163,8 +165,8 @@ impl XdpFeatures {
 /// # Errors
 /// The error of the kernel, unless it does not know the request.
 pub fn xdp_features(interface: u32) -> Result<Option<XdpFeatures>> {
-    // A dump of this command takes no interface: it lists all. Linux 7.3 refuses one (EINVAL);
-    // before, it was ignored.
+    // A dump of this command has no interface parameter: it lists all interfaces. Linux 7.3 refuses
+    // the parameter (EINVAL); older kernels ignored it.
     let command = NETDEV_CMD_DEV_GET;
     let entries = list("netlink NETDEV_CMD_DEV_GET", command, interface, None)?;
     let mut entries = entries.iter().flatten();
@@ -283,7 +285,7 @@ pub(super) const CTRL_CMD_GETFAMILY: u8 = libc::CTRL_CMD_GETFAMILY as u8;
 pub(super) const CTRL_ATTR_FAMILY_ID: u16 = libc::CTRL_ATTR_FAMILY_ID as u16;
 pub(super) const CTRL_ATTR_FAMILY_NAME: u16 = libc::CTRL_ATTR_FAMILY_NAME as u16;
 
-// include/uapi/linux/netdev.h, Linux 6.3; the number of pieces is of 6.6.
+// include/uapi/linux/netdev.h, Linux 6.3; the number of buffers since 6.6.
 pub(super) const NETDEV_CMD_DEV_GET: u8 = 1;
 pub(super) const NETDEV_A_DEV_IFINDEX: u16 = 1;
 pub(super) const NETDEV_A_DEV_XDP_FEATURES: u16 = 3;

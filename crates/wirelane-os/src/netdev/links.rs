@@ -29,12 +29,12 @@ pub struct Link {
     pub kind: Option<String>,
     /// Its alias (`ip link set … alias`).
     pub alias: Option<String>,
-    /// Longest frame that the stack hands it to cut, in bytes (`gso_max_size`).
+    /// Longest frame that the stack passes to it for segmentation, in bytes (`gso_max_size`).
     pub gso_max_size: Option<u32>,
-    /// Longest packet that the stack makes of several, sent or received, in bytes: the maximum of
+    /// Longest packet that the stack merges, sent or received, in bytes: the maximum of
     /// `gso_max_size`, `gro_max_size`, both for IPv4, and the MTU.
     pub longest_packet: Option<u32>,
-    /// Packets that wait in a queue at most, where the driver heeds it (`txqueuelen`).
+    /// Most packets in a queue, if the driver respects it (`txqueuelen`).
     pub tx_queue_len: Option<u32>,
     /// Packets dropped on transmission.
     pub tx_dropped: Option<u64>,
@@ -63,12 +63,12 @@ impl Link {
 /// Every interface, in the kernel's order.
 ///
 /// # Errors
-/// What the kernel says.
+/// The error of the kernel.
 pub fn links() -> Result<Vec<Link>> {
     links_by(&mut Netlink::open(NETLINK_ROUTE)?)
 }
 
-/// As [`links`], of the namespace of this socket.
+/// As [`links`], in the namespace of this socket.
 pub(super) fn links_by(netlink: &mut Netlink) -> Result<Vec<Link>> {
     let payload = [0; IFINFOMSG];
     let answer = netlink.dump("netlink RTM_GETLINK", "", libc::RTM_GETLINK, &payload)?;
@@ -78,13 +78,13 @@ pub(super) fn links_by(netlink: &mut Netlink) -> Result<Vec<Link>> {
 /// The interface `name`.
 ///
 /// # Errors
-/// `ENODEV` when there is none, or what the kernel says.
+/// `ENODEV` when no interface has this name, or another error of the kernel.
 pub fn link(name: &str) -> Result<Link> {
     LinkReader::open(name)?.read()
 }
 
-/// Reads one interface as often as wanted and from any thread, in the network namespace of the
-/// thread that opened it.
+/// Reads one interface repeatedly and from any thread, in the network namespace of the thread that
+/// opened it.
 #[derive(Debug)]
 pub struct LinkReader {
     netlink: Netlink,
@@ -94,10 +94,10 @@ pub struct LinkReader {
 impl LinkReader {
     const CALL: &str = "netlink RTM_GETLINK";
 
-    /// For the interface `name`, which need not be there yet.
+    /// Reads the interface `name`, which need not exist yet.
     ///
     /// # Errors
-    /// `ENODEV` when no interface can have this name, or what the kernel says.
+    /// `ENODEV` when no interface can have this name, or another error of the kernel.
     pub fn open(name: &str) -> Result<Self> {
         if name.is_empty() || name.len() >= libc::IFNAMSIZ || name.contains('\0') {
             return Err(OsError::from_errno(Self::CALL, name, libc::ENODEV));
@@ -105,10 +105,10 @@ impl LinkReader {
         Ok(Self { netlink: Netlink::open(NETLINK_ROUTE)?, name: name.to_owned() })
     }
 
-    /// Reads it.
+    /// Reads the current state of the interface.
     ///
     /// # Errors
-    /// `ENODEV` when there is none, or what the kernel says.
+    /// `ENODEV` when no interface has this name, or another error of the kernel.
     pub fn read(&mut self) -> Result<Link> {
         let name = self.name.as_str();
         let mut payload = vec![0; IFINFOMSG];
@@ -121,11 +121,10 @@ impl LinkReader {
     }
 }
 
-/// The XDP programs of the interface with this index, the one in use first: where they run, and
-/// their numbers.
+/// The XDP programs of the interface with this index, the active one first: their modes and IDs.
 ///
 /// # Errors
-/// `ENODEV` when there is no such interface, or what the kernel says.
+/// `ENODEV` when there is no such interface, or another error of the kernel.
 pub(crate) fn xdp_programs(interface: u32) -> Result<Vec<(XdpMode, u32)>> {
     const CALL: &str = "netlink RTM_GETLINK";
     let mut payload = [0; IFINFOMSG];
@@ -171,7 +170,7 @@ pub(super) fn parse_link(payload: &[u8]) -> Option<Link> {
 pub(super) fn parse_xdp(payload: &[u8]) -> Option<Vec<(XdpMode, u32)>> {
     let mut attributes = Attributes::new(payload.get(IFINFOMSG..)?);
     let (_, nest) = attributes.find(|(kind, _)| *kind == libc::IFLA_XDP)?;
-    // rtnl_xdp_fill: one attribute per mode that has a program.
+    // rtnl_xdp_fill: one attribute for each mode with a program.
     let programs = Attributes::new(nest).filter_map(|(kind, value)| {
         let mode = match kind {
             IFLA_XDP_DRV_PROG_ID => XdpMode::Native,
@@ -192,12 +191,12 @@ pub(super) fn parse_xdp(payload: &[u8]) -> Option<Vec<(XdpMode, u32)>> {
 
 /// `IFLA_GRO_MAX_SIZE` (Linux 5.19), `IFLA_GSO_IPV4_MAX_SIZE` and `IFLA_GRO_IPV4_MAX_SIZE` (6.3).
 const LONGEST: [u16; 3] = [58, 63, 64];
-/// Protocol 0, which is the default.
+/// Protocol 0, the default.
 pub(super) const NETLINK_ROUTE: Option<Protocol> = None;
 /// `sizeof(struct ifinfomsg)`.
 pub(super) const IFINFOMSG: usize = 16;
 // include/uapi/linux/if_link.h, Linux 4.18.
-/// Where `struct rtnl_link_stats64` has `tx_dropped`: behind seven other counters.
+/// Offset of `tx_dropped` in `struct rtnl_link_stats64`: after seven other counters.
 pub(super) const TX_DROPPED: usize = 7 * size_of::<u64>();
 pub(super) const IFLA_XDP_DRV_PROG_ID: u16 = 5;
 pub(super) const IFLA_XDP_SKB_PROG_ID: u16 = 6;

@@ -26,10 +26,10 @@ pub struct LinkTable {
 }
 
 impl LinkTable {
-    /// Lists the interfaces that there are, and follows them from now on.
+    /// Lists the existing interfaces, and follows them from now on.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The error of the kernel.
     pub fn new() -> Result<Self> {
         const CALL: &str = "socket AF_NETLINK";
         let failed = |errno: Errno| OsError::new(CALL, "interfaces", errno);
@@ -49,7 +49,7 @@ impl LinkTable {
         Ok(table)
     }
 
-    /// Those that are there now.
+    /// The interfaces that exist now.
     pub fn links(&mut self) -> impl Iterator<Item = &Link> {
         self.update();
         self.known.values()
@@ -62,7 +62,7 @@ impl LinkTable {
         self.known.get(&index).or(gone)
     }
 
-    /// Takes the messages that have come.
+    /// Processes the received messages.
     fn update(&mut self) {
         loop {
             match recv(&self.events, self.buffer.as_mut_slice(), RecvFlags::TRUNC) {
@@ -73,7 +73,7 @@ impl LinkTable {
                     self.buffer = buffer;
                 }
                 Err(Errno::INTR) => {}
-                // More happened than the socket could hold. Without an answer, what is known stays.
+                // The socket overflowed. If the listing fails, the table stays as it is.
                 Err(Errno::NOBUFS) => drop(self.list()),
                 Err(_) => return,
             }
@@ -81,7 +81,7 @@ impl LinkTable {
     }
 
     fn take(&mut self, kind: u16, payload: &[u8]) {
-        // Those of a bridge say that a port joined or left it.
+        // Messages of a bridge report that a port joined or left it.
         if payload.first() != Some(&(libc::AF_UNSPEC as u8)) {
             return;
         }
@@ -115,9 +115,9 @@ impl LinkTable {
 
 /// `RTMGRP_LINK` of `include/uapi/linux/rtnetlink.h`.
 const RTMGRP_LINK: u32 = 1;
-/// Larger than any message about a link.
+/// Longer than any message about a link.
 const DATAGRAM: usize = 64 << 10;
-/// How many that are gone are remembered.
+/// The number of removed interfaces to remember.
 const MOST_GONE: usize = 1024;
 
 #[cfg(test)]
@@ -155,7 +155,7 @@ mod tests {
                     assert_eq!(table.links().count(), 3);
                 });
             });
-            // More than the socket can hold.
+            // More messages than the socket can hold.
             for i in 0..300 {
                 link::set_alias("wl-a", &format!("{i:0200}")).unwrap();
             }

@@ -1,4 +1,4 @@
-//! Network namespaces of threads; in [`names`], their names.
+//! Network namespaces of threads; [`names`] handles their names.
 
 pub mod names;
 mod nsfs;
@@ -13,8 +13,8 @@ use std::marker::PhantomData;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::Path;
 
-/// Moves the calling thread to a new, empty network namespace (a `lo` that is down), which ends
-/// with its last thread, socket and descriptor.
+/// Moves the calling thread to a new, empty network namespace (a `lo` that is down). The namespace
+/// ends with its last thread, socket and descriptor.
 ///
 /// # Errors
 /// `EPERM` without CAP_SYS_ADMIN.
@@ -28,19 +28,19 @@ pub fn unshare_net() -> Result<()> {
 /// The calling thread's network namespace.
 ///
 /// # Errors
-/// What open(2) gives when /proc is not mounted.
+/// The errors of open(2), when /proc is not mounted.
 pub fn current() -> Result<OwnedFd> {
     open(Path::new("/proc/thread-self/ns/net"))
 }
 
-/// A new network namespace for others to enter, with `lo` up. It ends with the descriptor and the
-/// last thing in it, also when the process is killed.
+/// A new network namespace for other threads to enter, with `lo` up. It ends with the descriptor
+/// and its last socket or thread, also when the process is killed.
 ///
 /// # Errors
 /// `EPERM` without CAP_SYS_ADMIN.
 pub fn anonymous() -> Result<OwnedFd> {
-    // A thread cannot look into another namespace without being in it, and one that ends cannot be
-    // left in the wrong one.
+    // Only a thread in a namespace can configure it. A separate thread, which then ends, cannot
+    // remain in the wrong one.
     let make = || {
         unshare_net()?;
         iface::up("lo")?;
@@ -51,10 +51,10 @@ pub fn anonymous() -> Result<OwnedFd> {
     thread.join().unwrap_or_else(|_| Err(OsError::from_errno("unshare", "a thread", libc::EIO)))
 }
 
-/// The namespace that `ip netns` calls `name`.
+/// The namespace named `name` by `ip netns`.
 ///
 /// # Errors
-/// `ENOENT` when there is none, `EINVAL` for a name that is not a plain file name.
+/// `ENOENT` when it does not exist, `EINVAL` for a name that is no plain file name.
 pub fn named(name: &str) -> Result<OwnedFd> {
     open(&names::path(name)?)
 }
@@ -62,14 +62,14 @@ pub fn named(name: &str) -> Result<OwnedFd> {
 /// Moves the calling thread to a namespace until the guard is dropped.
 ///
 /// # Errors
-/// `EPERM` without CAP_SYS_ADMIN, `EINVAL` when the descriptor is not of a network namespace.
+/// `EPERM` without CAP_SYS_ADMIN, `EINVAL` for the descriptor of another file.
 pub fn enter(namespace: impl AsFd) -> Result<Guard> {
     let previous = current()?;
     set(namespace)?;
     Ok(Guard { previous, _not_send: PhantomData })
 }
 
-/// [`enter`]s the namespace that `ip netns` calls `name`.
+/// [`enter`]s the namespace named `name` by `ip netns`.
 ///
 /// # Errors
 /// As [`named`] and [`enter`].
@@ -77,7 +77,7 @@ pub fn enter_named(name: &str) -> Result<Guard> {
     enter(named(name)?)
 }
 
-/// Moves the calling thread to a namespace for good.
+/// Moves the calling thread to a namespace permanently.
 ///
 /// # Errors
 /// As [`enter`].
@@ -87,10 +87,10 @@ pub fn set(namespace: impl AsFd) -> Result<()> {
         .map_err(|errno| OsError::new("setns", format!("fd {}", fd.as_raw_fd()), errno))
 }
 
-/// Whether two descriptors are of the same namespace.
+/// Whether two descriptors refer to the same namespace.
 ///
 /// # Errors
-/// What fstat(2) gives.
+/// The errors of fstat(2).
 pub fn same(a: impl AsFd, b: impl AsFd) -> Result<bool> {
     let identity = |fd: &dyn AsFd| {
         let fd = fd.as_fd();
@@ -101,8 +101,8 @@ pub fn same(a: impl AsFd, b: impl AsFd) -> Result<bool> {
     Ok(identity(&a)? == identity(&b)?)
 }
 
-/// Brings the thread that [`enter`]ed a namespace back when dropped. It stays on that thread: it is
-/// neither `Send` nor `Sync`.
+/// Returns the thread that [`enter`]ed a namespace to the previous one when dropped. It must stay
+/// on that thread: it is neither `Send` nor `Sync`.
 #[derive(Debug)]
 #[must_use = "the thread goes back when this is dropped"]
 pub struct Guard {
@@ -112,8 +112,8 @@ pub struct Guard {
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        // It can fail only for a thread that gave its CAP_SYS_ADMIN away inside; such a thread
-        // stays, as it must.
+        // This fails only for a thread that dropped its CAP_SYS_ADMIN inside; such a thread stays
+        // in the namespace.
         let _ = set(&self.previous);
     }
 }

@@ -1,9 +1,10 @@
-//! Names of network namespaces, as `ip netns` gives them: files of `/run/netns` on which a
-//! namespace is mounted.
+//! Names of network namespaces, as used by `ip netns`: files of `/run/netns` on which a namespace
+//! is mounted.
 //!
-//! A name given here differs from one of `ip netns add` in one thing: the file below the mount is
-//! not empty but names its owner. It appears with its contents in one step, so its owner is known
-//! even without a namespace on it (the owner was killed, or the namespace unmounted).
+//! A name made here differs from a name of `ip netns add` in one point: the file below the mount
+//! contains its owner instead of being empty. Where the file system supports unnamed files, the
+//! file and its contents appear in one step, so the owner is known even without a namespace on the
+//! file (the owner was killed, or the namespace unmounted).
 
 use std::fs::{DirBuilder, File, Permissions};
 use std::io::{Read, Write};
@@ -20,7 +21,7 @@ use rustix::mount::{
 use super::nsfs::{is_network_namespace, on_nsfs};
 use crate::error::{OsError, Result};
 
-/// Where the names are (`NETNS_RUN_DIR` of iproute2).
+/// The directory of the names (`NETNS_RUN_DIR` of iproute2).
 pub const DIRECTORY: &str = "/run/netns";
 
 /// The meaning of a name.
@@ -30,16 +31,16 @@ pub enum Entry {
     Absent,
     /// A network namespace.
     Namespace(OwnedFd),
-    /// A file without a namespace on it: its contents, of which only the beginning is read.
+    /// A file without a namespace on it, and the beginning of its contents.
     File(Vec<u8>),
-    /// Something else, such as a directory, or a namespace of another kind.
+    /// Another kind of file, such as a directory, or a namespace of another kind.
     Other,
 }
 
 /// The path of a name.
 ///
 /// # Errors
-/// `EINVAL` for a name that is not a plain file name.
+/// `EINVAL` for a name that is no plain file name.
 pub fn path(name: &str) -> Result<PathBuf> {
     if name.is_empty() || name.contains(['/', '\0']) || name == "." || name == ".." {
         return Err(OsError::from_errno("open", format!("netns {name:?}"), libc::EINVAL));
@@ -47,10 +48,10 @@ pub fn path(name: &str) -> Result<PathBuf> {
     Ok(Path::new(DIRECTORY).join(name))
 }
 
-/// All names, sorted; none if the directory was never made.
+/// All names, sorted; none if the directory does not exist.
 ///
 /// # Errors
-/// What readdir(3) gives.
+/// The errors of readdir(3).
 pub fn list() -> Result<Vec<String>> {
     let failed = |error| OsError::new("readdir", DIRECTORY, error);
     let entries = match std::fs::read_dir(DIRECTORY) {
@@ -106,7 +107,7 @@ impl Names {
     /// Waits until no other process changes names.
     ///
     /// # Errors
-    /// `EACCES` for an ordinary user when the directory does not exist; what flock(2) gives.
+    /// `EACCES` for an ordinary user when the directory does not exist; the errors of flock(2).
     pub fn lock() -> Result<Names> {
         match DirBuilder::new().mode(0o755).create(DIRECTORY) {
             Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
@@ -120,12 +121,11 @@ impl Names {
         Ok(Names { directory })
     }
 
-    /// Gives a namespace the name `name`. `mark` becomes the contents of the file below it, at most
-    /// 256 bytes of which [`look`] reads back.
+    /// Gives a namespace the name `name`. `mark` becomes the contents of the file below it;
+    /// [`look`] reads at most 256 bytes of it.
     ///
     /// # Errors
-    /// `EEXIST` when there is something of this name, `EPERM` without CAP_SYS_ADMIN, and as
-    /// [`path`].
+    /// `EEXIST` when the name exists, `EPERM` without CAP_SYS_ADMIN, and as [`path`].
     pub fn give(&self, name: &str, namespace: impl AsFd, mark: &str) -> Result<()> {
         let path = path(name)?;
         self.share()?;
@@ -138,10 +138,10 @@ impl Names {
         })
     }
 
-    /// Takes the namespace away from a name, which stays as a file.
+    /// Unmounts the namespace from a name, which stays as a file.
     ///
     /// # Errors
-    /// `EINVAL` when there is none on it, `EPERM` without CAP_SYS_ADMIN, and as [`path`].
+    /// `EINVAL` when no namespace is mounted on it, `EPERM` without CAP_SYS_ADMIN, and as [`path`].
     pub fn unmount(&self, name: &str) -> Result<()> {
         unmount(path(name)?, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW)
             .map_err(|errno| OsError::new("umount", name, errno))
@@ -151,19 +151,18 @@ impl Names {
     /// in other mount namespaces.
     ///
     /// # Errors
-    /// `EBUSY` when something is mounted on it, what unlink(2) gives, and as [`path`].
+    /// `EBUSY` when a file system is mounted on it, the errors of unlink(2), and as [`path`].
     pub fn remove(&self, name: &str) -> Result<()> {
         unlinkat(CWD, path(name)?, AtFlags::empty())
             .map_err(|errno| OsError::new("unlink", name, errno))
     }
 
-    /// Makes the directory a mount that others share, as `ip netns add` does. It must be that
-    /// before the first name is mounted in it: otherwise the first `ip netns add` covers earlier
-    /// mounts, which become unreachable.
+    /// Makes the directory a shared mount, as `ip netns add` does. This must precede the first
+    /// name: otherwise the first `ip netns add` covers earlier mounts, which become unreachable.
     fn share(&self) -> Result<()> {
         let shared = || mount_change(DIRECTORY, MountPropagationFlags::SHARED);
         match shared() {
-            // Not a mount yet.
+            // The directory is not a mount yet.
             Err(Errno::INVAL) => mount_bind_recursive(DIRECTORY, DIRECTORY)
                 .map_err(|errno| OsError::new("mount MS_BIND", DIRECTORY, errno))?,
             outcome => {
@@ -173,7 +172,7 @@ impl Names {
         shared().map_err(|errno| OsError::new("mount MS_SHARED", DIRECTORY, errno))
     }
 
-    /// Makes the file, with its contents in it.
+    /// Creates the file with its contents.
     fn place(&self, name: &str, mark: &str) -> Result<()> {
         let path = path(name)?;
         let failed = |call| move |error: std::io::Error| OsError::new(call, name, error);
@@ -206,7 +205,7 @@ impl Names {
 
 impl Drop for Names {
     fn drop(&mut self) {
-        // Closing it would do, unless a child has a copy of the descriptor.
+        // Closing it would be enough, unless a child has a copy of the descriptor.
         let _ = self.directory.unlock();
     }
 }
@@ -219,7 +218,7 @@ mod tests {
     use super::*;
     use crate::{netns, testing};
 
-    /// A name that no other test has.
+    /// A name that is unique to a test.
     fn name(what: &str) -> String {
         format!("wl-{}-{what}", std::process::id())
     }

@@ -2,7 +2,7 @@
 
 use std::os::fd::{AsFd, AsRawFd};
 
-/// Whether a descriptor is of a network namespace.
+/// Whether a descriptor refers to a network namespace.
 pub fn is_network_namespace(file: impl AsFd) -> bool {
     // Another kind of file could have a different request with this number.
     if !on_nsfs(file.as_fd()) {

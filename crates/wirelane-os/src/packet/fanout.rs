@@ -1,9 +1,10 @@
-//! Fanout groups: sockets that share one hook, and a program that says which of them gets a packet.
+//! Fanout groups: sockets that share one protocol hook, and a program that chooses the receiver of
+//! a packet.
 //!
-//! A socket on its own is offered every packet of its interface. N sockets make that N offers, N
-//! filters. In a group the packet is offered once, and the program's result, modulo the number of
-//! members, is the number of the member that gets it, in the order of joining. That member's own
-//! filter still decides. Source: `packet_rcv_fanout` and `fanout_add` in `net/packet/af_packet.c`.
+//! A single socket is offered every packet of its interface, so N sockets cause N offers and N
+//! filter runs. A group is offered the packet once. The program's result, modulo the number of
+//! members, is the index of the receiving member, in the order of joining. The filter of that
+//! member still applies. Source: `packet_rcv_fanout` and `fanout_add` in `net/packet/af_packet.c`.
 
 use super::socket::PacketSocket;
 use super::uapi::{SockFilter, SockFprog, option};
@@ -16,21 +17,21 @@ use std::os::fd::{AsFd, AsRawFd};
 const HASH: u32 = 0;
 /// `PACKET_FANOUT_CBPF`: a classic BPF program chooses; Linux 4.3.
 const CBPF: u32 = 6;
-/// `PACKET_FANOUT_EBPF`: a program of eBPF chooses; Linux 4.3.
+/// `PACKET_FANOUT_EBPF`: an eBPF program chooses; Linux 4.3.
 const EBPF: u32 = 7;
 /// `PACKET_FANOUT_FLAG_UNIQUEID`: the kernel chooses a number for a new group; Linux 4.12.
 const UNIQUE_ID: u32 = 0x2000;
 /// `PACKET_FANOUT_FLAG_IGNORE_OUTGOING`: as [`PacketSocket::set_ignore_outgoing`] for all members;
-/// Linux 5.10. Older kernels offer what the host sends nevertheless.
+/// Linux 5.10. Older kernels still offer the host's packets.
 const IGNORE_OUTGOING: u32 = 0x4000;
 
-/// `struct fanout_args`; its two halves of a word are in the order of the byte order, so that the
-/// word is the same in both.
+/// `struct fanout_args`. The order of its two halfwords depends on the byte order, so that the word
+/// has the same value.
 #[repr(C)]
 #[derive(Clone, Copy)]
 struct FanoutArgs {
     id_and_type: u32,
-    /// Linux 5.13, and 256 before.
+    /// Linux 5.13; 256 in older kernels.
     max_members: u32,
 }
 const _: () = assert!(size_of::<FanoutArgs>() == 8);
@@ -44,17 +45,16 @@ unsafe impl Plain for FanoutArgs {}
 pub enum Fanout {
     /// The addresses and ports of the packet, the same for both directions (since Linux 4.13).
     Flow = HASH,
-    /// The group's program of classic BPF: see [`PacketSocket::set_fanout_program`].
+    /// The group's classic BPF program: see [`PacketSocket::set_fanout_program`].
     Program = CBPF,
-    /// The group's program of eBPF: see [`PacketSocket::set_fanout_extended`].
+    /// The group's eBPF program: see [`PacketSocket::set_fanout_extended`].
     Extended = EBPF,
 }
 
 impl PacketSocket {
     /// Makes a new group of up to `max_members` sockets with this one as its first member, and
-    /// gives its number. The socket must be bound, and cannot be bound again. Without `outgoing`
-    /// the group is not offered what the host sends, which otherwise costs a copy of each such
-    /// packet.
+    /// returns its number. The socket must be bound, and cannot be bound again. Without `outgoing`,
+    /// the group is not offered packets of the host, which saves a copy of each.
     ///
     /// # Errors
     /// `EINVAL` on kernels before 4.12 (before 5.13 for this form of the request).
@@ -65,11 +65,11 @@ impl PacketSocket {
         Ok(value as u16)
     }
 
-    /// Makes this socket the next member of `group`, whose members are all bound to the same
-    /// interface and protocol, and which was made with the same choice and `outgoing`.
+    /// Adds this socket to `group` as the next member. All members must be bound to the same
+    /// interface and protocol, and use the group's `by` and `outgoing`.
     ///
     /// # Errors
-    /// `ENOSPC` when the group is full, `EINVAL` when there is none that fits.
+    /// `ENOSPC` when the group is full, `EINVAL` when no group matches.
     pub fn join_fanout(
         &self,
         (group, by): (u16, Fanout),
@@ -85,15 +85,14 @@ impl PacketSocket {
     /// then as [`PacketSocket::new_fanout`].
     ///
     /// # Errors
-    /// `ENOSPC` when the group is full, `EINVAL` when it is of another interface, kind or
+    /// `ENOSPC` when the group is full, `EINVAL` when it has another interface, choice or
     /// `outgoing`.
     pub fn share_fanout(&self, group: u16, by: Fanout, outgoing: bool) -> Result<()> {
         let word = u32::from(group) | kind(by, outgoing) << 16;
         self.set(option::FANOUT, &(word as i32), "setsockopt PACKET_FANOUT")
     }
 
-    /// Gives the group of this socket its program, in place of the one before. Its result is the
-    /// number of a member.
+    /// Replaces the program of this socket's group. Its result is the index of a member.
     ///
     /// # Errors
     /// `EINVAL` when the verifier refuses the program or the socket is in no group.
@@ -104,8 +103,7 @@ impl PacketSocket {
         self.set(option::FANOUT_DATA, &raw, CALL)
     }
 
-    /// Gives the group of this socket, made with [`Fanout::Extended`], its program, in place of the
-    /// one before.
+    /// Replaces the program of this socket's group, which was made with [`Fanout::Extended`].
     ///
     /// # Errors
     /// `EINVAL` when it is no socket filter or the socket is in no such group.

@@ -1,8 +1,9 @@
 //! AF_PACKET sockets with memory-mapped rings.
 //!
-//! The order that loses and mixes nothing: [`PacketSocket::open`] (which receives nothing yet),
-//! version, rings, [`PacketSocket::map`], filter, and [`PacketSocket::bind`] last. Sources:
-//! `net/packet/af_packet.c` and `Documentation/networking/packet_mmap.rst` of Linux.
+//! Use this order, which neither loses packets nor receives wrong ones: [`PacketSocket::open`]
+//! (which receives nothing yet), version, rings, [`PacketSocket::map`], filter, and
+//! [`PacketSocket::bind`] last. Sources: `net/packet/af_packet.c` and
+//! `Documentation/networking/packet_mmap.rst` of Linux.
 
 mod fanout;
 mod options;

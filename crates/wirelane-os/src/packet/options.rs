@@ -10,22 +10,22 @@ use crate::error::{OsError, Result};
 use crate::socket::{self, Plain};
 
 impl PacketSocket {
-    /// Attaches a classic BPF program, in place of the one before: every packet meets the old or
-    /// the new one, none neither. Its result is the number of bytes to capture, 0 to leave the
-    /// packet out.
+    /// Attaches a classic BPF program, or replaces the attached one atomically. Its result is the
+    /// number of bytes to capture; 0 rejects the packet.
     ///
     /// # Errors
-    /// `EINVAL` when the kernel's verifier refuses the program, `ENOMEM` when it is over
+    /// `EINVAL` when the kernel refuses the program, `ENOMEM` when it exceeds
     /// `net.core.optmem_max`.
     pub fn attach_filter(&self, program: &[SockFilter]) -> Result<()> {
         attach_filter(self, program)
     }
 
-    /// Adds or removes this socket's wish for promiscuous mode. The kernel counts wishes, and
-    /// forgets this one when the socket is closed, however the process ends.
+    /// Adds or removes this socket's request for promiscuous mode. The kernel counts requests, and
+    /// removes this one when the socket is closed, however the process ends.
     ///
     /// # Errors
-    /// `ENODEV` for an unknown interface. Removing a wish never made is none (`packet_mc_drop`).
+    /// `ENODEV` for an unknown interface. Removing a missing request is no error
+    /// (`packet_mc_drop`).
     pub fn set_promiscuous(&self, ifindex: u32, on: bool) -> Result<()> {
         let (name, call) = if on {
             (option::ADD_MEMBERSHIP, "setsockopt PACKET_ADD_MEMBERSHIP")
@@ -40,16 +40,16 @@ impl PacketSocket {
         self.set(name, &request, call)
     }
 
-    /// Sends past the queueing discipline, straight to the driver's queue. Without one chosen by
-    /// XPS, that queue is the sending CPU modulo the number of TX queues (`packet_pick_tx_queue`).
+    /// Sends without the queueing discipline, directly to the driver's queue. Without XPS, that
+    /// queue is the sending CPU modulo the number of TX queues (`packet_pick_tx_queue`).
     ///
     /// # Errors
-    /// What setsockopt(2) gives.
+    /// The errors of setsockopt(2).
     pub fn set_qdisc_bypass(&self, on: bool) -> Result<()> {
         self.set(option::QDISC_BYPASS, &i32::from(on), "setsockopt PACKET_QDISC_BYPASS")
     }
 
-    /// Does not receive what this host sends.
+    /// Ignores packets that this host sends.
     ///
     /// # Errors
     /// `ENOPROTOOPT` before Linux 4.20.
@@ -60,38 +60,38 @@ impl PacketSocket {
     /// Puts a [`VirtioNetHdr`](super::VirtioNetHdr) before each packet, received and sent.
     ///
     /// # Errors
-    /// `EBUSY` when the socket has a ring already.
+    /// `EBUSY` when the socket already has a ring.
     pub fn set_vnet_hdr(&self, on: bool) -> Result<()> {
         self.set(option::VNET_HDR, &i32::from(on), "setsockopt PACKET_VNET_HDR")
     }
 
-    /// Lets a poll spin on the device for up to `microseconds` before it sleeps, where the kernel
-    /// knows which NAPI context the socket is fed by; 0 turns that off.
+    /// Lets a poll busy-poll the device for up to `microseconds` before it sleeps, if the kernel
+    /// knows the NAPI context of the socket; 0 turns that off.
     ///
     /// # Errors
-    /// `EPERM` without CAP_NET_ADMIN when it raises the value.
+    /// `EPERM` without CAP_NET_ADMIN for a larger value than before.
     pub fn set_busy_poll(&self, microseconds: u32) -> Result<()> {
         let value = i32::try_from(microseconds).unwrap_or(i32::MAX);
         self.set_socket(libc::SO_BUSY_POLL, value, "setsockopt SO_BUSY_POLL")
     }
 
-    /// Asks for `bytes` of send buffer, beyond `net.core.wmem_max` with CAP_NET_ADMIN; it bounds
-    /// what a TX ring may have in flight.
+    /// Requests `bytes` of send buffer, beyond `net.core.wmem_max` with CAP_NET_ADMIN. It bounds
+    /// the pending frames of a TX ring.
     ///
     /// # Errors
-    /// What setsockopt(2) gives.
+    /// The errors of setsockopt(2).
     pub fn set_send_buffer(&self, bytes: usize) -> Result<()> {
         let value = i32::try_from(bytes).unwrap_or(i32::MAX);
         self.set_socket(libc::SO_SNDBUFFORCE, value, "setsockopt SO_SNDBUFFORCE")
             .or_else(|_| self.set_socket(libc::SO_SNDBUF, value, "setsockopt SO_SNDBUF"))
     }
 
-    /// Allows `bytes` of packets, the kernel's overhead included, to be queued on the socket beside
-    /// its ring: with CAP_NET_ADMIN whatever `net.core.rmem_max` says, otherwise as far as that
-    /// allows. Returns how many are allowed.
+    /// Allows `bytes` of packets, including the kernel's overhead, to be queued on the socket in
+    /// addition to its ring. `net.core.rmem_max` limits it without CAP_NET_ADMIN. Returns the
+    /// actual limit.
     ///
     /// # Errors
-    /// What setsockopt(2) and getsockopt(2) give.
+    /// The errors of setsockopt(2) and getsockopt(2).
     pub fn set_receive_buffer(&self, bytes: usize) -> Result<usize> {
         let value = i32::try_from(bytes).unwrap_or(i32::MAX);
         self.set_socket(libc::SO_RCVBUFFORCE, value, "setsockopt SO_RCVBUFFORCE")

@@ -6,16 +6,16 @@ use std::mem::size_of;
 /// The layout of both rings of a socket; a socket has one version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Version {
-    /// `TPACKET_V2`: frames of one size, each with its own status word ([`super::Tpacket2Hdr`]).
+    /// `TPACKET_V2`: frames of equal size, each with a status word ([`super::Tpacket2Hdr`]).
     V2 = 1,
-    /// `TPACKET_V3`: RX packets packed in blocks that change hands as a whole
+    /// `TPACKET_V3`: RX packets in blocks that change ownership as a whole
     /// ([`super::Tpacket3Hdr`]).
     V3 = 2,
 }
 
 impl Version {
-    /// Where a TX frame's data starts, in bytes from the start of the frame
-    /// (`tpacket_parse_header`: the header length less the `sockaddr_ll` that only reception has).
+    /// Offset of the data in a TX frame, in bytes (`tpacket_parse_header`: the header length
+    /// without the `sockaddr_ll`, which only received packets have).
     pub const fn tx_data_offset(self) -> usize {
         match self {
             Version::V2 => TPACKET2_HDRLEN - size_of::<SockaddrLl>(),
@@ -31,14 +31,14 @@ pub struct RingRequest {
     pub block_size: u32,
     /// Number of blocks.
     pub block_count: u32,
-    /// Nominal bytes per frame: a multiple of 16 that divides into a block. Packets are packed
-    /// whatever it is; they are cut only by the size of the block.
+    /// Nominal bytes per frame: a multiple of 16 that divides a block. Packets are packed
+    /// regardless of it, and truncated only at the size of the block.
     pub frame_size: u32,
-    /// Milliseconds after which a block that is not full is handed over; 0 lets the kernel choose
-    /// by link speed.
+    /// Milliseconds after which a partly filled block is handed over; 0 lets the kernel choose by
+    /// link speed.
     pub retire_ms: u32,
-    /// Fill [`super::Tpacket3Hdr::rxhash`], which costs a flow dissection where the device computed
-    /// no hash.
+    /// Fill [`super::Tpacket3Hdr::rxhash`], which costs a flow dissection if the device computed no
+    /// hash.
     pub fill_rxhash: bool,
 }
 
@@ -54,15 +54,15 @@ impl RingRequest {
     }
 }
 
-/// A ring of frames of one size: a TX ring, or an RX ring of version 2.
+/// A ring of frames of equal size: a TX ring, or an RX ring of version 2.
 #[derive(Clone, Copy, Debug)]
 pub struct SlotRingRequest {
     /// Bytes per block; a multiple of the page size.
     pub block_size: u32,
     /// Number of blocks.
     pub block_count: u32,
-    /// Bytes per frame, header included: a multiple of 16. When it does not divide the block,
-    /// frames start anew with each block.
+    /// Bytes per frame, including the header: a multiple of 16. If it does not divide the block,
+    /// each block begins with a new frame.
     pub frame_size: u32,
 }
 
@@ -77,13 +77,12 @@ impl SlotRingRequest {
         frames(self.block_size, self.block_count, self.frame_size)
     }
 
-    /// Where frame `index` starts, in bytes from the start of the ring; `None` when there is no
-    /// such frame.
+    /// Offset of frame `index` in the ring, in bytes; `None` if there is no such frame.
     pub fn frame_offset(&self, index: u32) -> Option<usize> {
         let per_block = self.block_size.checked_div(self.frame_size).filter(|count| *count > 0)?;
         let (block, slot) = (index / per_block, index % per_block);
         (block < self.block_count).then_some(())?;
-        // No overflow: both products are less than a ring that has a size.
+        // No overflow: both products are smaller than the ring, whose size was checked.
         self.bytes()?;
         Some(block as usize * self.block_size as usize + slot as usize * self.frame_size as usize)
     }
@@ -92,12 +91,11 @@ impl SlotRingRequest {
 /// Counts since the statistics were last read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
-    /// Packets that passed the filter, the dropped ones **included** (`packet_getsockopt` adds
-    /// them).
+    /// Packets that passed the filter, **including** dropped ones (`packet_getsockopt` adds them).
     pub packets: u32,
     /// Packets that passed the filter and found no room in the ring.
     pub drops: u32,
-    /// How often the ring was found full (version 3).
+    /// How often the ring was full (version 3).
     pub freezes: u32,
 }
 

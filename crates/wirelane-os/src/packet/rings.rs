@@ -1,4 +1,4 @@
-//! Making and mapping the rings of a socket.
+//! Creates and maps the rings of a socket.
 
 use std::os::fd::AsFd;
 
@@ -13,7 +13,7 @@ impl PacketSocket {
     /// Chooses the ring layout.
     ///
     /// # Errors
-    /// `EBUSY` when the socket has a ring already.
+    /// `EBUSY` when the socket already has a ring.
     pub fn set_version(&self, version: Version) -> Result<()> {
         self.set(option::VERSION, &(version as i32), "setsockopt PACKET_VERSION")
     }
@@ -26,10 +26,10 @@ impl PacketSocket {
         self.set_version(Version::V3)
     }
 
-    /// The ring layout chosen; `None` for version 1, with which a socket starts.
+    /// The chosen ring layout; `None` for version 1, the initial one.
     ///
     /// # Errors
-    /// What getsockopt(2) gives.
+    /// The errors of getsockopt(2).
     pub fn version(&self) -> Result<Option<Version>> {
         let version: i32 = socket::get(
             self.as_fd(),
@@ -43,7 +43,7 @@ impl PacketSocket {
     /// [`PacketSocket::map`].
     ///
     /// # Errors
-    /// `EINVAL` for sizes the kernel refuses, `ENOMEM` when it has no memory for the blocks.
+    /// `EINVAL` for sizes that the kernel refuses, `ENOMEM` when it has no memory for the blocks.
     pub fn set_rx_ring(&self, request: &RingRequest) -> Result<()> {
         const CALL: &str = "setsockopt PACKET_RX_RING";
         let frame_nr = request.frames().ok_or_else(|| self.error(CALL, libc::EINVAL))?;
@@ -59,7 +59,7 @@ impl PacketSocket {
         self.set(option::RX_RING, &raw, CALL)
     }
 
-    /// Makes the RX ring of frames of one size; the version must be 2. Otherwise as
+    /// Makes the RX ring of frames of equal size; the version must be 2. Otherwise as
     /// [`PacketSocket::set_rx_ring`].
     ///
     /// # Errors
@@ -71,22 +71,22 @@ impl PacketSocket {
         self.set(option::RX_RING, &TpacketReq { block_size, block_nr, frame_size, frame_nr }, CALL)
     }
 
-    /// Leaves `bytes` more before each packet of an RX ring that is made after this.
+    /// Reserves `bytes` more before each packet of an RX ring that is made after this.
     ///
     /// # Errors
-    /// `EBUSY` when the socket has a ring already.
+    /// `EBUSY` when the socket already has a ring.
     pub fn set_reserve(&self, bytes: u32) -> Result<()> {
         self.set(option::RESERVE, &bytes, "setsockopt PACKET_RESERVE")
     }
 
-    /// Queues packets that are longer than a frame of an RX ring of version 2 on the socket, whole,
-    /// for [`PacketSocket::try_receive`]. Their frames have
+    /// Queues packets that are longer than a frame of an RX ring of version 2 on the socket,
+    /// untruncated, for [`PacketSocket::try_receive`]. Their frames have
     /// [`TP_STATUS_COPY`](super::TP_STATUS_COPY), and are in the same order.
     ///
     /// # Errors
-    /// What setsockopt(2) gives.
+    /// The errors of setsockopt(2).
     pub fn queue_long_packets(&self) -> Result<()> {
-        // Any number but 0 (`tpacket_rcv`).
+        // Any value except 0 (`tpacket_rcv`).
         self.set(option::COPY_THRESH, &1, "setsockopt PACKET_COPY_THRESH")
     }
 
@@ -99,7 +99,7 @@ impl PacketSocket {
     /// and the kernel does no receive work for it.
     ///
     /// # Errors
-    /// `EBUSY` when the socket has a ring of the other version, `EINVAL` for sizes the kernel
+    /// `EBUSY` when the socket has a ring of the other version, `EINVAL` for sizes that the kernel
     /// refuses, `ENOMEM`.
     pub fn set_tx_ring(&self, version: Version, request: &SlotRingRequest) -> Result<()> {
         const CALL: &str = "setsockopt PACKET_TX_RING";
@@ -127,7 +127,7 @@ impl PacketSocket {
     }
 
     /// Maps the rings: the RX ring first, the TX ring right after it; `len` is the sum of both. The
-    /// mapping may outlive the socket, after whose closing the kernel no longer touches it.
+    /// mapping may outlive the socket; the kernel does not access it after the socket is closed.
     ///
     /// # Errors
     /// `EINVAL` when `len` is not that sum.

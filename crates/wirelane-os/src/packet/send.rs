@@ -1,4 +1,4 @@
-//! Sending through a ring, and past it; receiving past it.
+//! Sends through a ring and without it; receives without a ring.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::os::fd::AsRawFd;
@@ -10,9 +10,9 @@ use super::uapi::VirtioNetHdr;
 use crate::error::{OsError, Result};
 
 impl PacketSocket {
-    /// Hands every TX frame with [`TP_STATUS_SEND_REQUEST`](super::TP_STATUS_SEND_REQUEST) to the
-    /// kernel, without waiting. Gives the number of bytes taken, 0 when there was nothing to send
-    /// or no room.
+    /// Passes every TX frame with [`TP_STATUS_SEND_REQUEST`](super::TP_STATUS_SEND_REQUEST) to the
+    /// kernel, without waiting. Returns the number of accepted bytes, 0 if there was nothing to
+    /// send or no room.
     ///
     /// # Errors
     /// The bare errno, as this is on the hot path: `ENOBUFS` when the device's queue is full (try
@@ -46,7 +46,7 @@ impl PacketSocket {
         Ok(rustix::net::send(&self.fd, frame, SendFlags::NOSIGNAL)?)
     }
 
-    /// The same, without waiting for room in the send buffer.
+    /// As [`PacketSocket::send_frame`], without waiting for room in the send buffer.
     ///
     /// # Errors
     /// The same, and `EAGAIN` when there is no room.
@@ -54,12 +54,12 @@ impl PacketSocket {
         Ok(rustix::net::send(&self.fd, frame, SendFlags::NOSIGNAL | SendFlags::DONTWAIT)?)
     }
 
-    /// Takes the first packet that is queued on the socket, without waiting: into `frame`, and with
-    /// [`PacketSocket::set_vnet_hdr`] its header into `header`. Gives the bytes that it has, header
-    /// included, even if they do not fit.
+    /// Receives the first packet that is queued on the socket, without waiting: into `frame`, and
+    /// with [`PacketSocket::set_vnet_hdr`] its header into `header`. Returns its length including
+    /// the header, even if it does not fit.
     ///
-    /// # Errors
-    /// `EAGAIN` when there is none, or the socket's pending error, as for
+    /// `EAGAIN` when no packet is queued, or the socket's pending error, as for
+    /// [`PacketSocket::wait_readable`].
     /// [`PacketSocket::wait_readable`].
     pub fn try_receive(&self, header: &mut [u8], frame: &mut [u8]) -> io::Result<usize> {
         let mut parts = [IoSliceMut::new(header), IoSliceMut::new(frame)];
@@ -69,10 +69,10 @@ impl PacketSocket {
     }
 
     /// Bytes of sent frames that are still in use, including the kernel's overhead: in a device
-    /// queue, or at a receiver on the same kernel. 0 means that all have been received or dropped.
+    /// queue, or at a receiver on the same kernel. 0 means that all were received or dropped.
     ///
     /// # Errors
-    /// What ioctl(2) gives.
+    /// The errors of ioctl(2).
     pub fn outstanding(&self) -> Result<usize> {
         let mut bytes: libc::c_int = 0;
         // SAFETY: SIOCOUTQ, which has the number of TIOCOUTQ, writes one int (`packet_ioctl`).
@@ -85,11 +85,11 @@ impl PacketSocket {
 
     /// Sends one frame by copy and without waiting, on a socket with
     /// [`PacketSocket::set_vnet_hdr`]: `header` describes its pending offloads, which the device or
-    /// the kernel does. A frame to be cut may have up to 64 KB.
+    /// the kernel performs. A frame to be segmented may have up to 64 KB.
     ///
     /// # Errors
     /// As [`PacketSocket::send_pending`]; `EAGAIN` when the send buffer is full, `EINVAL` for a
-    /// header that does not fit the frame.
+    /// header that does not match the frame.
     pub fn send_with_header(&self, header: &VirtioNetHdr, frame: &[u8]) -> io::Result<()> {
         let parts = [IoSlice::new(header.as_bytes()), IoSlice::new(frame)];
         let mut control = SendAncillaryBuffer::default();

@@ -18,9 +18,9 @@ pub struct PacketSocket {
 }
 
 impl PacketSocket {
-    /// Opens a socket in the calling thread's network namespace. Its protocol is 0, so that it
-    /// receives nothing before
-    /// [`PacketSocket::bind`]: otherwise packets of every interface arrive before the filter does.
+    /// Opens a socket in the calling thread's network namespace. Its protocol is 0, so it receives
+    /// nothing before [`PacketSocket::bind`]: otherwise packets of every interface would arrive
+    /// before the filter is attached.
     ///
     /// # Errors
     /// `EPERM` without CAP_NET_RAW.
@@ -31,7 +31,8 @@ impl PacketSocket {
     }
 
     /// Starts to receive `protocol_be` (network byte order, e.g. [`ETH_P_ALL_BE`]; 0 receives
-    /// nothing) from the interface, and makes it the one [`PacketSocket::send_pending`] sends to.
+    /// nothing) from the interface, which also becomes the interface of
+    /// [`PacketSocket::send_pending`].
     ///
     /// # Errors
     /// `ENODEV` when there is no such interface, `ENETDOWN` when it is down.
@@ -80,20 +81,19 @@ impl PacketSocket {
         if status == 0 { Ok(address) } else { Err(OsError::last("getsockname", "AF_PACKET")) }
     }
 
-    /// Whether it was bound to an interface that is no longer there (`packet_notifier`). One that
-    /// was moved to another namespace is not.
+    /// Whether its bound interface was removed (`packet_notifier`). An interface that was moved to
+    /// another namespace does not count.
     ///
     /// # Errors
-    /// What getsockname(2) gives.
+    /// The errors of getsockname(2).
     pub fn has_lost_interface(&self) -> Result<bool> {
         Ok(self.local_address()?.ifindex < 0)
     }
 
-    /// Index and link type (`ARPHRD_*`) of the interface `name` in the namespace of this socket,
-    /// whichever the calling thread is in.
+    /// Index and link type (`ARPHRD_*`) of the interface `name` in the namespace of this socket.
     ///
     /// # Errors
-    /// `ENODEV` when there is none of this name.
+    /// `ENODEV` when no interface has this name.
     pub fn find_interface(&self, name: &str) -> Result<(u32, u16)> {
         iface::find_by(self.as_fd(), name)
     }
@@ -106,24 +106,24 @@ impl PacketSocket {
         iface::link_type(&iface::name(ifindex)?)
     }
 
-    /// The MTU of the interface called `name` now, in the namespace of the socket.
+    /// The current MTU of the interface `name`, in the namespace of the socket.
     ///
     /// # Errors
-    /// `ENODEV` if there is none of that name.
+    /// `ENODEV` when no interface has this name.
     pub fn mtu(&self, name: &str) -> Result<u32> {
         iface::mtu_by(self.as_fd(), name)
     }
 
-    /// The flags of the interface called `name` now, in the namespace of the socket.
+    /// The current flags of the interface `name`, in the namespace of the socket.
     ///
     /// # Errors
-    /// `ENODEV` if there is none of that name.
+    /// `ENODEV` when no interface has this name.
     pub fn flags(&self, name: &str) -> Result<iface::Flags> {
         iface::flags_by(self.as_fd(), name)
     }
 
-    /// Waits until a block or packet is there, at most `timeout` (`None` waits for ever). False
-    /// when there is none, also after a signal.
+    /// Waits until a block or packet is available, at most `timeout` (`None` waits for ever). False
+    /// if none is, also after a signal.
     ///
     /// # Errors
     /// The socket's pending error: `ENETDOWN` when the interface is down or gone.
@@ -142,7 +142,7 @@ impl PacketSocket {
     /// The socket's pending error, which reading clears.
     ///
     /// # Errors
-    /// What getsockopt(2) gives.
+    /// The errors of getsockopt(2).
     pub fn take_error(&self) -> Result<Option<io::Error>> {
         let level = (libc::SOL_SOCKET, libc::SO_ERROR);
         let errno: i32 = socket::get(self.as_fd(), level, "getsockopt SO_ERROR")?;
@@ -180,7 +180,7 @@ impl PacketSocket {
         OsError::from_errno(call, self.object(), errno)
     }
 
-    /// The bound interface's name where there is one.
+    /// The name of the bound interface, if any.
     pub(super) fn object(&self) -> String {
         self.local_address()
             .ok()

@@ -18,7 +18,7 @@ const RING: RingRequest = RingRequest {
 };
 const TX_RING: SlotRingRequest =
     SlotRingRequest { block_size: BLOCK as u32, block_count: 1, frame_size: 2048 };
-/// Something comes: on a busy machine in its time.
+/// A limit for events that must happen, also on a busy machine.
 const SOON: Option<Duration> = Some(Duration::from_secs(60));
 const MOMENT: Option<Duration> = Some(Duration::from_millis(100));
 
@@ -30,7 +30,7 @@ fn frame(mark: u8) -> Vec<u8> {
     frame
 }
 
-/// A minimal reader, one block at a time: what a port does at full speed.
+/// A minimal reader, one block at a time, like a port.
 struct Reader {
     socket: PacketSocket,
     ring: Mapping,
@@ -112,7 +112,7 @@ fn accept(bytes: u32) -> SockFilter {
     op(libc::BPF_RET | libc::BPF_K, 0, 0, bytes)
 }
 
-/// Accepts what `skb->queue_mapping` equals.
+/// Accepts packets with this `skb->queue_mapping`.
 fn only_queue_mapping(value: u32) -> [SockFilter; 4] {
     let queue = (libc::SKF_AD_OFF + libc::SKF_AD_QUEUE) as u32;
     [
@@ -225,7 +225,7 @@ fn privileged_tx_rings_of_both_versions_send() {
     });
 }
 
-/// Writes a frame in slot `slot` of a TX ring and asks to send it.
+/// Writes a frame in slot `slot` of a TX ring and requests sending it.
 fn put(ring: &Mapping, version: Version, slot: u32, frame: &[u8]) {
     let (len_at, status_at) = match version {
         Version::V2 => (std::mem::offset_of!(Tpacket2Hdr, len), 0),
@@ -432,7 +432,7 @@ fn privileged_a_fanout_group_gives_each_packet_to_the_member_its_program_names()
             0,
             (libc::SKF_AD_OFF + libc::SKF_AD_QUEUE) as u32,
         );
-        // The number that a tap records is the queue plus one, and the result is taken modulo 3.
+        // A tap records the queue plus one, and the result is taken modulo 3.
         let program = [load, op(libc::BPF_RET | libc::BPF_A, 0, 0, 0)];
         readers[0].socket.set_fanout_program(&program).unwrap();
         (0..3).for_each(|q| assert_eq!(tap.write(q, &frame(q as u8)).unwrap(), 60));

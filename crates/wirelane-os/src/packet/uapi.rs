@@ -1,7 +1,7 @@
 //! The structures and constants of `linux/if_packet.h`, `linux/filter.h` and `linux/virtio_net.h`.
 //!
-//! Sizes and offsets are asserted at compile time. Names are the kernel's in Rust's case, without
-//! the `tp_` prefixes.
+//! Sizes and offsets are asserted at compile time. Names are the kernel's names in Rust's case,
+//! without the `tp_` prefixes.
 
 use std::mem::{offset_of, size_of};
 
@@ -40,7 +40,7 @@ pub struct TpacketReq3 {
     pub frame_size: u32,
     /// Number of frames in all blocks.
     pub frame_nr: u32,
-    /// Milliseconds after which a block that is not full is handed over; 0 lets the kernel choose.
+    /// Milliseconds after which a partly filled block is handed over; 0 lets the kernel choose.
     pub retire_blk_tov: u32,
     /// Bytes of private space at the head of each block.
     pub sizeof_priv: u32,
@@ -65,9 +65,9 @@ layout!(TpacketBdTs, 8, { sec: 0, nsec: 4 });
 
 /// `struct tpacket_hdr_v1`: the state of one block.
 ///
-/// `block_status` is the word through which ownership passes: read it with acquire and write it
-/// with release ordering, at [`BLOCK_STATUS_OFFSET`] from the start of the block. The rest belongs
-/// to user space only while it has [`TP_STATUS_USER`].
+/// `block_status` passes the ownership: read it with acquire and write it with release ordering, at
+/// [`BLOCK_STATUS_OFFSET`] from the start of the block. The other fields belong to user space only
+/// while it contains [`TP_STATUS_USER`].
 #[repr(C, align(8))]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TpacketHdrV1 {
@@ -77,13 +77,13 @@ pub struct TpacketHdrV1 {
     pub num_pkts: u32,
     /// Bytes from the start of the block to the first [`Tpacket3Hdr`].
     pub offset_to_first_pkt: u32,
-    /// Bytes of the block that are in use, this descriptor included.
+    /// Used bytes of the block, including this descriptor.
     pub blk_len: u32,
     /// Counts blocks from 1 across the ring.
     pub seq_num: u64,
-    /// Time of the first packet, or of the opening of the block when it has none.
+    /// Time of the first packet, or of opening the block when it is empty.
     pub ts_first_pkt: TpacketBdTs,
-    /// Time of the last packet, or of the closing of the block.
+    /// Time of the last packet, or of closing the block.
     pub ts_last_pkt: TpacketBdTs,
 }
 layout!(TpacketHdrV1, 40, {
@@ -135,7 +135,7 @@ pub struct Tpacket3Hdr {
     pub net: u16,
     /// The receive hash, if requested and computed by the device or the kernel.
     pub rxhash: u32,
-    /// The VLAN tag that was taken out of the packet, valid with [`TP_STATUS_VLAN_VALID`].
+    /// The VLAN tag that was removed from the packet, valid with [`TP_STATUS_VLAN_VALID`].
     pub vlan_tci: u32,
     /// Its EtherType, valid with [`TP_STATUS_VLAN_TPID_VALID`].
     pub vlan_tpid: u16,
@@ -167,7 +167,7 @@ pub struct Tpacket2Hdr {
     pub sec: u32,
     /// Nanoseconds.
     pub nsec: u32,
-    /// The VLAN tag that was taken out of the packet, valid with [`TP_STATUS_VLAN_VALID`].
+    /// The VLAN tag that was removed from the packet, valid with [`TP_STATUS_VLAN_VALID`].
     pub vlan_tci: u16,
     /// Its EtherType, valid with [`TP_STATUS_VLAN_TPID_VALID`].
     pub vlan_tpid: u16,
@@ -191,7 +191,7 @@ pub struct SockaddrLl {
     pub ifindex: i32,
     /// `ARPHRD_*`.
     pub hatype: u16,
-    /// `PACKET_HOST` and its relatives, e.g. [`PACKET_OUTGOING`].
+    /// `PACKET_HOST` or a similar constant, e.g. [`PACKET_OUTGOING`].
     pub pkttype: u8,
     /// Bytes of `addr` in use.
     pub halen: u8,
@@ -204,11 +204,11 @@ layout!(SockaddrLl, 20, { family: 0, protocol: 2, ifindex: 4, hatype: 8, pkttype
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TpacketStatsV3 {
-    /// Packets that passed the filter, dropped ones included.
+    /// Packets that passed the filter, including dropped ones.
     pub packets: u32,
     /// Packets that found no room.
     pub drops: u32,
-    /// How often the ring was found full; only version 3 fills this.
+    /// How often the ring was full; only version 3 fills this.
     pub freeze_q_cnt: u32,
 }
 layout!(TpacketStatsV3, 12, { packets: 0, drops: 4, freeze_q_cnt: 8 });
@@ -262,9 +262,9 @@ pub struct VirtioNetHdr {
     pub hdr_len: u16,
     /// Payload bytes per segment.
     pub gso_size: u16,
-    /// Where the checksum starts to cover, with [`VIRTIO_NET_HDR_F_NEEDS_CSUM`].
+    /// Offset at which the checksum starts to cover, with [`VIRTIO_NET_HDR_F_NEEDS_CSUM`].
     pub csum_start: u16,
-    /// Where to store it, from `csum_start`.
+    /// Offset of the checksum field from `csum_start`.
     pub csum_offset: u16,
 }
 layout!(VirtioNetHdr, 10, { flags: 0, gso_type: 1, hdr_len: 2, gso_size: 4, csum_start: 6, csum_offset: 8 });
@@ -287,7 +287,7 @@ impl VirtioNetHdr {
 
 /// The checksum is partial: complete it from `csum_start` on.
 pub const VIRTIO_NET_HDR_F_NEEDS_CSUM: u8 = 1;
-/// Not to be segmented.
+/// No segmentation.
 pub const VIRTIO_NET_HDR_GSO_NONE: u8 = 0;
 /// TCP over IPv4.
 pub const VIRTIO_NET_HDR_GSO_TCPV4: u8 = 1;
@@ -297,7 +297,7 @@ pub const VIRTIO_NET_HDR_GSO_UDP: u8 = 3;
 pub const VIRTIO_NET_HDR_GSO_TCPV6: u8 = 4;
 /// UDP segmentation; Linux 6.2.
 pub const VIRTIO_NET_HDR_GSO_UDP_L4: u8 = 5;
-/// Flag on the above: TCP with ECN.
+/// A flag in addition to a type: TCP with ECN.
 pub const VIRTIO_NET_HDR_GSO_ECN: u8 = 0x80;
 
 /// Alignment of the packet headers in a ring.
@@ -321,11 +321,11 @@ pub const TP_STATUS_USER: u32 = 1 << 0;
 pub const TP_STATUS_COPY: u32 = 1 << 1;
 /// Packets were dropped since the statistics were last read.
 pub const TP_STATUS_LOSING: u32 = 1 << 2;
-/// The checksum is still to be computed by the device (outgoing packets).
+/// The device still has to compute the checksum (outgoing packets).
 pub const TP_STATUS_CSUMNOTREADY: u32 = 1 << 3;
 /// `vlan_tci` is valid.
 pub const TP_STATUS_VLAN_VALID: u32 = 1 << 4;
-/// The block was handed over by its time-out.
+/// The block was handed over at its timeout.
 pub const TP_STATUS_BLK_TMO: u32 = 1 << 5;
 /// `vlan_tpid` is valid; Linux 3.14.
 pub const TP_STATUS_VLAN_TPID_VALID: u32 = 1 << 6;
@@ -333,7 +333,7 @@ pub const TP_STATUS_VLAN_TPID_VALID: u32 = 1 << 6;
 pub const TP_STATUS_AVAILABLE: u32 = 0;
 /// TX: user space requests sending the frame.
 pub const TP_STATUS_SEND_REQUEST: u32 = 1 << 0;
-/// TX: the frame is with the device.
+/// TX: the device is sending the frame.
 pub const TP_STATUS_SENDING: u32 = 1 << 1;
 /// TX: the frame was refused.
 pub const TP_STATUS_WRONG_FORMAT: u32 = 1 << 2;

@@ -5,9 +5,9 @@
 //!   to be sent ────tx───▶ kernel ──completion──▶ sent
 //! ```
 //!
-//! The order that loses nothing: [`XskSocket::open`], [`XskSocket::register_umem`], the sizes of
-//! the rings, [`XskSocket::map_ring`], chunks into the fill ring (drivers with zero copy want them
-//! early), and [`XskSocket::bind`] last. Sources: `net/xdp/xsk.c`, `net/xdp/xdp_umem.c` and
+//! Use this order, which loses no packet: [`XskSocket::open`], [`XskSocket::register_umem`], the
+//! sizes of the rings, [`XskSocket::map_ring`], chunks into the fill ring (zero-copy drivers need
+//! them early), and [`XskSocket::bind`] last. Sources: `net/xdp/xsk.c`, `net/xdp/xdp_umem.c` and
 //! `Documentation/networking/af_xdp.rst` of Linux.
 
 mod ring;
@@ -35,12 +35,12 @@ pub struct Umem {
     pub len: usize,
     /// Bytes per chunk: 2048 to the page size; with aligned chunks a power of two.
     pub chunk_size: u32,
-    /// Bytes left free before packets, in addition to the kernel's.
+    /// Bytes reserved before packets, in addition to the kernel's headroom.
     pub headroom: u32,
     /// Chunks may begin anywhere.
     pub unaligned: bool,
-    /// Before packets to send there can be an [`XskTxMetadata`]: room for one is there before every
-    /// packet, in the same chunk. Linux 6.11.
+    /// Reserves room for an [`XskTxMetadata`] before every packet to send, in the same chunk. Linux
+    /// 6.11.
     pub tx_metadata: bool,
 }
 
@@ -62,7 +62,7 @@ impl XskSocket {
             .map_err(|errno| OsError::new("socket", "AF_XDP", errno))
     }
 
-    /// Registers memory. The kernel pins its pages, so it is not an error to unmap them.
+    /// Registers memory. The kernel pins its pages, so unmapping them is no error.
     ///
     /// # Safety
     /// The memory is mapped for reading and writing. The kernel writes to chunks whose addresses
@@ -71,8 +71,9 @@ impl XskSocket {
     /// during that time.
     ///
     /// # Errors
-    /// `EINVAL` for shapes that the kernel refuses and metadata that it does not know, `ENOBUFS`
-    /// over `RLIMIT_MEMLOCK` without CAP_IPC_LOCK, `ENOMEM`, `EBUSY` when the socket has one.
+    /// `EINVAL` for shapes that the kernel refuses and metadata that it does not support, `ENOBUFS`
+    /// over `RLIMIT_MEMLOCK` without CAP_IPC_LOCK, `ENOMEM`, `EBUSY` when the socket already has
+    /// memory.
     pub unsafe fn register_umem(&self, umem: &Umem) -> Result<()> {
         const CALL: &str = "setsockopt XDP_UMEM_REG";
         let request = XdpUmemReg {
@@ -85,26 +86,25 @@ impl XskSocket {
             tx_metadata_len: if umem.tx_metadata { size_of::<XskTxMetadata>() as u32 } else { 0 },
         };
         let object = || format!("{} bytes in chunks of {}", umem.len, umem.chunk_size);
-        // Older kernels read the part of the structure that they know (`xsk_setsockopt`); one that
-        // does not know `flags` (before 5.4) has no unaligned chunks and would take them for
-        // aligned ones.
+        // Older kernels read the part of the structure that they know (`xsk_setsockopt`). A kernel
+        // without `flags` (before 5.4) has no unaligned chunks and would treat them as aligned.
         socket::set(self.as_fd(), (SOL_XDP, option::UMEM_REG), &request, CALL, object)
     }
 
     /// Makes a ring of `size` elements, a power of two.
     ///
     /// # Errors
-    /// `EINVAL` for other sizes or when the ring is there already, `ENOMEM`.
+    /// `EINVAL` for other sizes or when the ring exists, `ENOMEM`.
     pub fn set_ring<K: RingKind>(&self, size: u32) -> Result<()> {
         let (option, call) = K::OPTION;
         let size = i32::try_from(size).unwrap_or(i32::MAX);
         self.set(option, size, call)
     }
 
-    /// Maps a ring that [`XskSocket::set_ring`] has made with this size.
+    /// Maps a ring that [`XskSocket::set_ring`] made with this size.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The error of the kernel.
     pub fn map_ring<K: RingKind>(&self, size: u32) -> Result<MappedRing<K>> {
         let offsets: XdpMmapOffsets = socket::get(
             self.as_fd(),
@@ -118,14 +118,14 @@ impl XskSocket {
     /// the rings.
     ///
     /// # Errors
-    /// `EOPNOTSUPP` for zero copy that the driver does not have, `EBUSY` while the queue has
-    /// another socket (also for a moment after that one was closed), `EINVAL` for a queue or flags
-    /// that do not exist, `ENODEV`, `ENETDOWN`.
+    /// `EOPNOTSUPP` for zero copy without driver support, `EBUSY` while the queue has another
+    /// socket (also briefly after that one was closed), `EINVAL` for an unknown queue or flag,
+    /// `ENODEV`, `ENETDOWN`.
     pub fn bind(&self, ifindex: u32, queue: u32, flags: u16) -> Result<()> {
         self.bind_address(ifindex, queue, flags, 0)
     }
 
-    /// Binds to a queue with the UMEM of `owner`, which is bound, and its mode.
+    /// Binds to a queue with the UMEM and the mode of `owner`, which is bound.
     ///
     /// # Errors
     /// As [`XskSocket::bind`].
@@ -134,10 +134,10 @@ impl XskSocket {
         self.bind_address(ifindex, queue, XDP_SHARED_UMEM, owner)
     }
 
-    /// Whether the mode in force is zero copy.
+    /// Whether the actual mode is zero copy.
     ///
     /// # Errors
-    /// What getsockopt(2) gives.
+    /// The errors of getsockopt(2).
     pub fn is_zero_copy(&self) -> Result<bool> {
         let level = (SOL_XDP, option::OPTIONS);
         let flags: i32 = socket::get(self.as_fd(), level, "getsockopt XDP_OPTIONS")?;
@@ -153,7 +153,7 @@ impl XskSocket {
     }
 
     /// Lets one [`XskSocket::wake_tx`] send up to `packets` in copy mode, at least
-    /// [`TX_BATCH_SIZE`] and at most the size of the TX ring, which must be there.
+    /// [`TX_BATCH_SIZE`] and at most the size of the TX ring, which must exist.
     ///
     /// # Errors
     /// `ENOPROTOOPT` before Linux 6.17, `EACCES` for other numbers.
@@ -181,7 +181,7 @@ impl XskSocket {
         Ok(())
     }
 
-    /// Has the kernel look at the TX ring. In copy mode it sends here and now.
+    /// Makes the kernel process the TX ring. In copy mode it sends during the call.
     ///
     /// # Errors
     /// The bare errno, as this is on the hot path: `EAGAIN`, `EBUSY` and `ENOBUFS` mean that the
@@ -202,7 +202,7 @@ impl XskSocket {
         if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
     }
 
-    /// Has the driver look at the fill ring, and with busy polling receive.
+    /// Makes the driver process the fill ring, and with busy polling receive.
     ///
     /// # Errors
     /// As [`XskSocket::wake_tx`].
@@ -223,10 +223,10 @@ impl XskSocket {
     }
 
     /// Waits until there is room in the TX ring, at most `timeout`. In copy mode this also sends
-    /// what is in it.
+    /// its packets.
     ///
     /// # Errors
-    /// What poll(2) gives.
+    /// The errors of poll(2).
     pub fn wait_writable(&self, timeout: Duration) -> Result<()> {
         let timeout =
             Timespec::try_from(timeout).unwrap_or(Timespec { tv_sec: i64::MAX, tv_nsec: 0 });
@@ -240,7 +240,7 @@ impl XskSocket {
     /// The socket's pending error, which reading clears: `ENETDOWN` when the interface was removed.
     ///
     /// # Errors
-    /// What getsockopt(2) gives.
+    /// The errors of getsockopt(2).
     pub fn take_error(&self) -> Result<Option<io::Error>> {
         let level = (libc::SOL_SOCKET, libc::SO_ERROR);
         let errno: i32 = socket::get(self.as_fd(), level, "getsockopt SO_ERROR")?;
@@ -270,7 +270,7 @@ impl XskSocket {
     }
 }
 
-/// Waits until every packet that met an XDP program before this call is where the program sent it.
+/// Waits until the redirects of all XDP program runs that began before this call are complete.
 ///
 /// Programs run, and their redirects end, within one NAPI poll, which is a read-side critical
 /// section of RCU; `MEMBARRIER_CMD_GLOBAL` (Linux 4.3) is `synchronize_rcu`. Where it is refused

@@ -1,4 +1,4 @@
-//! The rings of a socket, as the kernel maps them.
+//! The mapped rings of a socket.
 
 use std::mem::size_of;
 use std::os::fd::BorrowedFd;
@@ -11,7 +11,7 @@ use super::uapi::{
 use crate::error::{OsError, Result};
 use crate::mmap::Mapping;
 
-/// Which of the four rings: [`Fill`], [`Rx`], [`Tx`] or [`Completion`].
+/// The kind of ring: [`Fill`], [`Rx`], [`Tx`] or [`Completion`].
 pub trait RingKind: sealed::Sealed + 'static {
     /// The elements of the ring.
     type Element: Copy;
@@ -23,10 +23,10 @@ pub trait RingKind: sealed::Sealed + 'static {
     fn offsets(all: &XdpMmapOffsets) -> XdpRingOffset;
 }
 
-/// A ring that we fill and the kernel empties.
+/// A ring that user space fills and the kernel empties.
 pub trait Produced: RingKind {}
 
-/// A ring that the kernel fills and we empty.
+/// A ring that the kernel fills and user space empties.
 pub trait Consumed: RingKind {}
 
 mod sealed {
@@ -137,7 +137,7 @@ impl<K: RingKind> MappedRing<K> {
         producer.wrapping_sub(consumer).min(self.size)
     }
 
-    /// Whether the kernel sleeps and must be woken up for this ring; only meant if the socket is
+    /// Whether the kernel sleeps and must be woken up for this ring; valid only if the socket is
     /// bound with `XDP_USE_NEED_WAKEUP`.
     #[inline(always)]
     pub fn needs_wakeup(&self) -> bool {

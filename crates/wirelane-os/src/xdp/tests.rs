@@ -25,7 +25,7 @@ fn umem(memory: &Mapping) -> Umem {
     }
 }
 
-/// One packet by hand, through every ring that sending has.
+/// Sends one packet manually, through every ring that sending uses.
 #[test]
 fn privileged_sends_from_registered_memory() {
     if !privileged::require() {
@@ -66,7 +66,7 @@ fn privileged_sends_from_registered_memory() {
     assert_eq!(pair.b.statistic("rx_packets"), before + 1);
 }
 
-/// A shape that the kernel refuses is an error that names it.
+/// The error names the shape that the kernel refused.
 #[test]
 fn privileged_impossible_shapes() {
     if !privileged::require() {

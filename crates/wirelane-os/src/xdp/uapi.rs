@@ -15,7 +15,7 @@ macro_rules! layout {
     };
 }
 
-/// `struct sockaddr_xdp`: what a socket is bound to.
+/// `struct sockaddr_xdp`: the address to bind a socket to.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SockaddrXdp {
@@ -32,7 +32,7 @@ pub struct SockaddrXdp {
 }
 layout!(SockaddrXdp, 16, { family: 0, flags: 2, ifindex: 4, queue_id: 8, shared_umem_fd: 12 });
 
-/// `struct xdp_umem_reg`: memory to receive into and to send from.
+/// `struct xdp_umem_reg`: memory for receiving and sending.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct XdpUmemReg {
@@ -42,7 +42,7 @@ pub struct XdpUmemReg {
     pub len: u64,
     /// Bytes per chunk.
     pub chunk_size: u32,
-    /// Bytes that the kernel leaves free in a chunk, in addition to [`XDP_PACKET_HEADROOM`].
+    /// Bytes that the kernel reserves in a chunk, in addition to [`XDP_PACKET_HEADROOM`].
     pub headroom: u32,
     /// `XDP_UMEM_*`; Linux 5.4.
     pub flags: u32,
@@ -55,7 +55,7 @@ layout!(XdpUmemReg, 32, {
 // SAFETY: integers that fill the structure.
 unsafe impl Plain for XdpUmemReg {}
 
-/// `struct xdp_ring_offset`: where the parts of a mapped ring are.
+/// `struct xdp_ring_offset`: offsets of the parts of a mapped ring.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct XdpRingOffset {
@@ -91,17 +91,17 @@ unsafe impl Plain for XdpMmapOffsets {}
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct XdpStatistics {
-    /// Packets dropped because no chunk was available, or they fit in none (copy mode).
+    /// Packets dropped because no chunk was available, or because they were too long (copy mode).
     pub rx_dropped: u64,
-    /// Descriptors of the fill ring that were no chunk.
+    /// Invalid descriptors of the fill ring.
     pub rx_invalid_descs: u64,
     /// Descriptors of the TX ring that the kernel skipped, without a completion.
     pub tx_invalid_descs: u64,
     /// Packets dropped because the RX ring was full; Linux 5.9.
     pub rx_ring_full: u64,
-    /// How often the kernel wanted a chunk and the fill ring was empty; Linux 5.9.
+    /// How often the kernel needed a chunk while the fill ring was empty; Linux 5.9.
     pub rx_fill_ring_empty_descs: u64,
-    /// How often the kernel looked at an empty TX ring; Linux 5.9.
+    /// How often the kernel read an empty TX ring; Linux 5.9.
     pub tx_ring_empty_descs: u64,
 }
 layout!(XdpStatistics, 48, {
@@ -111,13 +111,13 @@ layout!(XdpStatistics, 48, {
 // SAFETY: integers that fill the structure.
 unsafe impl Plain for XdpStatistics {}
 
-/// `struct xdp_desc`: an element of the RX and the TX ring. Those of the fill and the completion
-/// ring are addresses, of 64 bits.
+/// `struct xdp_desc`: an element of the RX and the TX ring. Elements of the fill and the completion
+/// ring are 64-bit addresses.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct XdpDesc {
-    /// Where the packet begins in the UMEM. With unaligned chunks the kernel gives the chunk in the
-    /// lower 48 bits and the offset in it in the upper 16; see [`XdpDesc::address`].
+    /// Offset of the packet in the UMEM. With unaligned chunks, the lower 48 bits are the chunk and
+    /// the upper 16 the offset in it; see [`XdpDesc::address`].
     pub addr: u64,
     /// Bytes.
     pub len: u32,
@@ -127,15 +127,15 @@ pub struct XdpDesc {
 layout!(XdpDesc, 16, { addr: 0, len: 8, options: 12 });
 
 impl XdpDesc {
-    /// Where the packet begins, whatever the kind of chunks.
+    /// Offset of the packet, for both kinds of chunks.
     #[inline(always)]
     pub fn address(&self) -> u64 {
         address(self.addr)
     }
 }
 
-/// Where an address of a ring points to, whatever the kind of chunks: an aligned one has nothing in
-/// the bits of the offset.
+/// The offset that an address of a ring refers to, for both kinds of chunks: in an aligned one, the
+/// upper bits are 0.
 #[inline(always)]
 pub fn address(raw: u64) -> u64 {
     const SHIFT: u32 = 48;
@@ -152,9 +152,9 @@ pub struct XskTxMetadata {
     pub flags: u64,
     /// First byte that the checksum covers, from the start of the packet.
     pub csum_start: u16,
-    /// The checksum, from `csum_start` on.
+    /// Offset of the checksum field from `csum_start`.
     pub csum_offset: u16,
-    /// Nothing.
+    /// Reserved.
     pub reserved: u32,
     /// The time to send the packet, for devices that support it.
     pub launch_time: u64,
@@ -167,18 +167,17 @@ impl XskTxMetadata {
         Self { flags: self.flags | XDP_TXMD_FLAGS_CHECKSUM, csum_start, csum_offset, ..self }
     }
 
-    /// Requests the time when the packet left, in addition to earlier requests.
+    /// Requests the time of sending, in addition to earlier requests.
     pub fn timestamp(self) -> Self {
         Self { flags: self.flags | XDP_TXMD_FLAGS_TIMESTAMP, ..self }
     }
 
-    /// Requests that the packet leaves at this time of the device's clock, in addition to earlier
-    /// requests.
+    /// Requests sending at this time of the device's clock, in addition to earlier requests.
     pub fn launch(self, launch_time: u64) -> Self {
         Self { flags: self.flags | XDP_TXMD_FLAGS_LAUNCH_TIME, launch_time, ..self }
     }
 
-    /// Whether nothing is requested.
+    /// Whether there is no request.
     pub fn is_none(&self) -> bool {
         self.flags == 0
     }
@@ -237,12 +236,12 @@ pub const XDP_SHARED_UMEM: u16 = 1 << 0;
 pub const XDP_COPY: u16 = 1 << 1;
 /// Bind: let the device read and write the UMEM, or fail.
 pub const XDP_ZEROCOPY: u16 = 1 << 2;
-/// Bind: the rings say when the kernel must be woken up; Linux 5.4.
+/// Bind: the rings indicate when the kernel must be woken up; Linux 5.4.
 pub const XDP_USE_NEED_WAKEUP: u16 = 1 << 3;
 /// Bind: packets may have several descriptors; Linux 6.6.
 pub const XDP_USE_SG: u16 = 1 << 4;
 
-/// UMEM: chunks lie anywhere and have any size; Linux 5.4.
+/// UMEM: chunks begin anywhere and have any size; Linux 5.4.
 pub const XDP_UMEM_UNALIGNED_CHUNK_FLAG: u32 = 1 << 0;
 /// UMEM: `tx_metadata_len` is valid; Linux 6.11 requires this flag.
 pub const XDP_UMEM_TX_METADATA_LEN: u32 = 1 << 2;
@@ -250,7 +249,7 @@ pub const XDP_UMEM_TX_METADATA_LEN: u32 = 1 << 2;
 /// Ring flags: the kernel sleeps and must be woken up for this ring; Linux 5.4.
 pub const XDP_RING_NEED_WAKEUP: u32 = 1 << 0;
 
-/// `XDP_OPTIONS`: the socket has zero copy.
+/// `XDP_OPTIONS`: the socket is in zero-copy mode.
 pub const XDP_OPTIONS_ZEROCOPY: u32 = 1 << 0;
 
 /// Descriptor: the packet continues in the next one; Linux 6.6.
@@ -265,12 +264,12 @@ pub const XDP_TXMD_FLAGS_CHECKSUM: u64 = 1 << 1;
 /// Metadata: requests sending at a given time; Linux 6.15.
 pub const XDP_TXMD_FLAGS_LAUNCH_TIME: u64 = 1 << 2;
 
-/// Bytes that the kernel leaves free before every received packet (`include/uapi/linux/bpf.h`).
+/// Bytes that the kernel reserves before every received packet (`include/uapi/linux/bpf.h`).
 pub const XDP_PACKET_HEADROOM: u32 = 256;
 /// The smallest chunk (`net/xdp/xdp_umem.c`); the largest is a page.
 pub const XDP_UMEM_MIN_CHUNK_SIZE: u32 = 2048;
-/// Packets that one `sendto` sends in copy mode unless
-/// [`XDP_MAX_TX_SKB_BUDGET`](super::XskSocket::set_tx_budget) says otherwise (`net/xdp/xsk.c`).
+/// Packets that one `sendto` sends in copy mode, unless
+/// [`XDP_MAX_TX_SKB_BUDGET`](super::XskSocket::set_tx_budget) changes it (`net/xdp/xsk.c`).
 pub const TX_BATCH_SIZE: u32 = 32;
 
 #[cfg(test)]
