@@ -49,7 +49,8 @@ impl FromStr for Time {
 
 impl Span {
     /// Resolves both times relative to now. A time of day for the start is the last one before now.
-    /// A time of day for the end is the first one after the start.
+    /// A time of day for the end is the first one after the start, or without a start the last one
+    /// before now.
     ///
     /// # Errors
     /// The time does not exist in the local time zone, or the end is before the start. The message

@@ -251,7 +251,7 @@ fn listen_to(asked: &mut [Asked], until: Instant) -> bool {
     let mut descriptors: Vec<_> =
         silent.iter().map(|asked| PollFd::new(&asked.stream, PollFlags::IN)).collect();
     let timeout = Timespec::try_from(left).unwrap_or_default();
-    // An error means a signal. After the time limit, no further answer is read.
+    // An error means a signal. At the time limit, nothing is ready to read.
     let _ = poll(&mut descriptors, Some(&timeout));
     let ready: Vec<_> = descriptors.iter().map(|fd| !fd.revents().is_empty()).collect();
     silent.iter_mut().zip(ready).filter(|(_, ready)| *ready).for_each(|(asked, _)| asked.read());
