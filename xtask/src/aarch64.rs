@@ -1,5 +1,5 @@
-//! The step `aarch64`: lints for the other kind of processor, and machine code of filters on it, by
-//! QEMU's emulation of one.
+//! The step `aarch64`: lints for the other architecture, and machine code of filters on it,
+//! emulated by QEMU.
 
 use crate::cargo;
 use crate::context::Context;
@@ -10,12 +10,13 @@ use crate::targets;
 const TARGET: &str = "aarch64-unknown-linux-gnu";
 const LINKER: &str = "aarch64-linux-gnu-gcc";
 const EMULATOR: &str = "qemu-aarch64-static";
-/// Where Debian has the libraries of the other processor.
+/// The directory of the other architecture's libraries on Debian.
 const LIBRARIES: &str = "/usr/aarch64-linux-gnu";
 /// Packages needed in addition to the toolchain.
 const PACKAGES: [&str; 3] = ["gcc-aarch64-linux-gnu", "libc6-dev-arm64-cross", "qemu-user-static"];
 
-/// What cannot run is left out, with a note: it is not what the machine that tests is about.
+/// Tests that cannot run are left out with a note, because they do not concern the machine that
+/// runs them.
 pub(crate) fn run(context: &Context) -> Outcome {
     if context.quick {
         return Outcome::skip("left out by --quick");
@@ -29,8 +30,7 @@ pub(crate) fn run(context: &Context) -> Outcome {
     if !targets::ensure(TARGET) {
         return Outcome::skip(format!("needs: rustup target add {TARGET}"));
     }
-    // What is written differently for other processors shows here only: characters of C have a sign
-    // on some.
+    // Only these lints find code that depends on the architecture: `char` in C is signed on some.
     let lints = [
         "clippy",
         "--target",

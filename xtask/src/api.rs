@@ -1,6 +1,6 @@
-//! The step `api`: the public items of each library crate are those of its snapshot, `api.txt`.
+//! The step `api`: compares the public items of the library crates with their snapshots, `api.txt`.
 //!
-//! A change of the library's face is a change of that file, which a reviewer sees.
+//! A change of the public API is a change of that file, which reviewers see.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -10,10 +10,10 @@ use crate::context::{self, Context};
 use crate::rustdoc;
 use crate::step::Outcome;
 
-/// What a program gets: the library, and the crates whose items it names.
+/// The library, and the crates whose items its users name.
 const CRATES: [&str; 4] = ["wirelane", "wirelane-wire", "wirelane-filter", "wirelane-pcap"];
 
-/// Compares every crate with its snapshot, or writes the snapshots anew.
+/// Compares every crate with its snapshot, or rewrites the snapshots.
 pub(crate) fn run(context: &Context) -> Outcome {
     if !rustdoc::of(context, &CRATES) {
         return Outcome::failure("rustdoc failed");
@@ -61,7 +61,7 @@ fn check(context: &Context, name: &str, items: &str, path: &Path) -> Result<Outc
     Ok(outcome)
 }
 
-/// The lines of only one of both, as a difference.
+/// The difference: lines that only one of the texts has.
 fn changes(before: &str, after: &str) -> Vec<String> {
     let [before, after] = [before, after].map(|text| text.lines().collect::<BTreeSet<_>>());
     let gone = before.difference(&after).map(|line| format!("-{line}"));
@@ -69,7 +69,7 @@ fn changes(before: &str, after: &str) -> Vec<String> {
     gone.chain(new).collect()
 }
 
-/// How many there are of each sort.
+/// The number of items of each kind.
 fn count(items: &str) -> String {
     let [mut types, mut functions, mut fields] = [0; 3];
     for line in items.lines() {

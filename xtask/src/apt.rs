@@ -1,7 +1,7 @@
-//! apt with an own configuration and own lists: it downloads and verifies packages, which are
-//! unpacked, not installed.
+//! apt with a separate configuration and separate package lists. It downloads and verifies
+//! packages, which are unpacked instead of installed.
 //!
-//! No source is added to the machine, and no privilege is needed.
+//! It adds no source to the machine, and needs no privilege.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -11,10 +11,10 @@ use std::process::Command;
 use crate::cargo;
 
 const DEBIAN: &str = "http://deb.debian.org/debian";
-/// What is in no mirror: the security updates of all releases.
+/// The security updates of all releases, which mirrors do not have.
 const SECURITY: &str = "http://deb.debian.org/debian-security";
 
-/// apt with lists and sources of its own.
+/// apt with separate lists and sources.
 pub(crate) struct Apt {
     options: Vec<String>,
     /// The code name of the machine's Debian release, if it is one.
@@ -66,7 +66,8 @@ impl Apt {
                 format!("Dir::State::lists={path}/lists"),
                 format!("Dir::Cache={path}"),
                 "Acquire::Languages=none".into(),
-                // All it writes is ours: root neither has to lock out others nor to become _apt.
+                // This user owns all its files: with root, apt needs neither the lock nor the user
+                // _apt.
                 "Debug::NoLocking=true".into(),
                 "APT::Sandbox::User=".into(),
             ],
@@ -76,8 +77,8 @@ impl Apt {
         Ok(apt)
     }
 
-    /// `apt-get install` of these packages, and of what they need and the machine does not have, up
-    /// to their download to `directory`.
+    /// `apt-get install` of these packages and of their missing dependencies, as far as the
+    /// download to `directory`.
     pub(crate) fn download(&self, directory: &Path, packages: &[&str]) -> Command {
         let mut command = self.command("apt-get");
         command.args(["install", "-y", "-qq", "--download-only", "--no-install-recommends"]);
@@ -111,14 +112,14 @@ impl Apt {
     }
 }
 
-/// The machine's own Debian or Ubuntu sources, its backports, and those of `suite`, and the code
-/// name of the machine's release if it is Debian.
+/// The machine's own Debian or Ubuntu sources, its backports, and the source of `suite`. Also the
+/// code name of the machine's release if it is Debian.
 fn sources(suite: &str) -> (String, Option<String>) {
     let release = fs::read_to_string("/etc/os-release").ok().and_then(|file| debian_release(&file));
     (source_list(&targets(), release.as_deref(), Some(suite)), release)
 }
 
-/// What the machine's apt has lists of.
+/// The package lists of the machine's apt.
 fn targets() -> String {
     let format = "$(ORIGIN) $(RELEASE) $(COMPONENT) $(REPO_URI)";
     let mut command = Command::new("apt-get");
@@ -181,7 +182,8 @@ impl Scratch {
         Ok(scratch)
     }
 
-    /// Moves what is `name` in here to `target`, at once: what is in the cache is complete.
+    /// Renames `name` in this directory to `target`. The rename is atomic, so entries of the cache
+    /// are complete.
     pub(crate) fn keep(self, name: &str, target: &Path) -> Result<(), String> {
         let _ = fs::remove_dir_all(target);
         fs::rename(self.0.join(name), target)
@@ -195,7 +197,7 @@ impl Drop for Scratch {
     }
 }
 
-/// What is in `directory`, sorted by name.
+/// The entries of `directory`, sorted by name.
 pub(crate) fn list(directory: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(directory).map(|entries| entries.flatten().collect::<Vec<_>>());
     let mut paths: Vec<_> =

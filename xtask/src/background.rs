@@ -1,8 +1,8 @@
-//! Steps that run beside others, in a process of their own.
+//! Runs steps in the background, in a separate process.
 //!
-//! What only computes gets the CPU time that the others leave. Tests with traffic wait much of
-//! their time, and are not disturbed: the kernel runs a process with the policy `SCHED_IDLE` only
-//! while no other wants the CPU (sched(7)).
+//! A step that only computes gets the CPU time that other steps leave. Tests with traffic wait for
+//! much of their time, and are not disturbed: the kernel runs a process with the policy
+//! `SCHED_IDLE` only while no other process wants the CPU (sched(7)).
 
 use std::fs::{self, File};
 use std::io;
@@ -20,11 +20,11 @@ use crate::step::{Done, Outcome};
 pub(crate) enum Share {
     /// As much as any other process.
     Fair,
-    /// What others leave.
+    /// The CPU time that other processes leave.
     Idle,
 }
 
-/// The process.
+/// A background process.
 pub(crate) struct Background {
     names: String,
     child: Child,
@@ -38,7 +38,7 @@ impl Background {
         let directory = context.target("background").join(names.join("-"));
         fs::create_dir_all(&directory)?;
         let (log, report) = (directory.join("log"), directory.join("report.json"));
-        // What an earlier run left must not be taken for this one's.
+        // Removes the report of an earlier run.
         if report.exists() {
             fs::remove_file(&report)?;
         }
@@ -64,7 +64,7 @@ impl Background {
         Ok(Self { names, child, log, report })
     }
 
-    /// Waits for the end, shows what they wrote, and returns how they went.
+    /// Waits for the end, prints the log, and returns the results of the steps.
     pub(crate) fn finish(mut self) -> Result<Vec<Done>, String> {
         println!("\n=== waiting for what runs in the background: {}", self.names);
         let status = self.child.wait().map_err(|error| format!("cannot wait for it: {error}"))?;
@@ -76,7 +76,7 @@ impl Background {
     }
 }
 
-/// What a background that failed as a whole counts as.
+/// The result of a background process that failed as a whole.
 pub(crate) fn failure(reason: String) -> Vec<Done> {
     vec![Done::new("background", Outcome::failure(reason))]
 }

@@ -1,4 +1,4 @@
-//! Commands: shown, run, and their output counted.
+//! Shows and runs commands, and counts the results of tests.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
@@ -33,7 +33,7 @@ pub(crate) fn succeeds(command: &mut Command) -> bool {
     }
 }
 
-/// Shows and runs `command`, which runs tests; returns whether it succeeded and what they said.
+/// Shows and runs `command`, which runs tests. Returns whether it succeeded, and the test results.
 pub(crate) fn tests(command: &mut Command) -> (bool, Report) {
     show(command);
     let mut report = Report::default();
@@ -47,7 +47,7 @@ pub(crate) fn tests(command: &mut Command) -> (bool, Report) {
     if let Some(stdout) = child.stdout.take() {
         let mut reader = BufReader::new(stdout);
         let mut line = Vec::new();
-        // Bytes, not text: a test may print anything.
+        // Bytes instead of text: a test may print anything.
         while matches!(reader.read_until(b'\n', &mut line), Ok(1..)) {
             let text = String::from_utf8_lossy(&line);
             print!("{text}");
@@ -72,11 +72,12 @@ pub(crate) fn host() -> Option<String> {
 
 fn in_workspace(command: &mut Command) {
     command.current_dir(crate::context::root());
-    // Set by the `cargo` and `rustup` that started us; the new command chooses for itself.
+    // Set by the `cargo` and `rustup` that started this program; the new command chooses its
+    // toolchain.
     command.env_remove("RUSTUP_TOOLCHAIN").env_remove("RUSTFLAGS");
 }
 
-/// Shows what is about to be run.
+/// Prints the command line.
 pub(crate) fn show(command: &Command) {
     let mut line = String::from("$");
     for (name, value) in command.get_envs() {

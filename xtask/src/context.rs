@@ -1,4 +1,4 @@
-//! What every step knows: where the workspace is, what was asked for, and who asks.
+//! The context of every step: the options of the run, the rights of the user, and the workspace.
 
 use std::cell::OnceCell;
 use std::env;
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use crate::step::Outcome;
 
-/// What the steps need to know.
+/// The options of a run, and the rights of the user.
 pub(crate) struct Context {
     pub(crate) quick: bool,
     pub(crate) fuzz_seconds: Option<u32>,
@@ -15,11 +15,11 @@ pub(crate) struct Context {
     pub(crate) root: bool,
     /// Whether the privileged tests can run.
     pub(crate) privileged: bool,
-    /// Whether what cannot run is a failure.
+    /// Whether a check that cannot run is a failure.
     pub(crate) ci: bool,
-    /// Whether snapshots are written, not compared.
+    /// Whether to write snapshots instead of comparing them.
     pub(crate) bless: bool,
-    /// Whether the documentation could be made, if it was.
+    /// Whether the documentation was built without an error; empty if it was not built.
     pub(crate) documented: OnceCell<bool>,
     target: PathBuf,
 }
@@ -50,7 +50,7 @@ impl Context {
         }
     }
 
-    /// The target directory of a step with compiler flags of its own, so that caches survive.
+    /// The target directory of a step with special compiler flags, so that caches survive.
     pub(crate) fn target(&self, step: &str) -> PathBuf {
         self.target.join(step)
     }
@@ -62,7 +62,7 @@ pub(crate) fn root() -> &'static Path {
     xtask.parent().unwrap_or(xtask)
 }
 
-/// Where cargo builds.
+/// The target directory of cargo.
 pub(crate) fn target_directory() -> PathBuf {
     env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), |path| root().join(path))
 }

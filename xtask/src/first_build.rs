@@ -1,5 +1,5 @@
-//! The first build of the command, from nothing, which users wait for when they install it, and the
-//! build of a program that only receives.
+//! The first build of the command, without a cache, which users wait for when they install it. Also
+//! the build of a program that only receives.
 
 use std::fs;
 use std::time::Instant;
@@ -13,16 +13,16 @@ use crate::step::Outcome;
 /// The most seconds on two idle CPUs.
 const MOST: f64 = 120.0;
 
-/// So many CPUs it keeps busy where it has two: it took 310 s of CPU time in 181 s.
+/// CPUs that the build keeps busy on a machine with two: it took 310 s of CPU time in 181 s.
 const BUSY: f64 = 1.7;
 
-/// Builds it in a separate directory, which is removed afterwards.
+/// Builds it in a separate directory, and then removes the directory.
 pub(crate) fn run(context: &Context) -> Outcome {
     if context.quick {
         return Outcome::skip("--quick makes no first build");
     }
     let folder = context.target("first-build");
-    // Of a run that was killed.
+    // Left by a killed run.
     let _ = fs::remove_dir_all(&folder);
     let arguments = ["build", "--release", "--locked", "-p", "wirelane-cli", "--target-dir"];
     let mut command = cargo::stable(&arguments);
@@ -57,8 +57,8 @@ fn receiver() -> Outcome {
     Outcome::single(cargo::succeeds(cargo::stable(&["check"]).args(what)))
 }
 
-/// Whether it was quick enough. Beside other work it takes longer, but no more CPU time: both must
-/// be too long.
+/// Judges the time. Other load increases the elapsed time, but hardly the CPU time: the build fails
+/// only if both are too long.
 fn judge(wall: f64, cpu: f64) -> Outcome {
     let alone = cpu / BUSY;
     let note = format!(

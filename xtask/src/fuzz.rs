@@ -44,8 +44,8 @@ pub(crate) fn run(context: &Context) -> Outcome {
         .env("CARGO_TARGET_DIR", &build)
         .env("RUSTFLAGS", FLAGS);
     if context.fuzz_seconds.is_none() {
-        // A run of some seconds ends sooner than what optimising takes: 290 s of CPU time to build,
-        // not 490.
+        // Without optimisation, build and short run take less time together: the build takes 290 s
+        // of CPU time instead of 490 s.
         command.env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "1");
     }
     if !cargo::succeeds(&mut command) {
@@ -80,7 +80,7 @@ pub(crate) fn run(context: &Context) -> Outcome {
     outcome
 }
 
-/// `seed` 0 is a new one for each run.
+/// `seed` 0 selects a new seed for each run.
 fn smoke(
     program: &Path,
     directory: &Path,
@@ -94,7 +94,7 @@ fn smoke(
     for path in [&corpus, &artifacts] {
         fs::create_dir_all(path)?;
     }
-    // libFuzzer adds what it finds to the first directory and only reads the others.
+    // libFuzzer adds new inputs to the first directory and only reads the others.
     let passed = cargo::succeeds(
         Command::new(program)
             .arg(format!("-max_total_time={seconds}"))

@@ -1,8 +1,8 @@
-//! What the test harness prints, counted.
+//! Counts the results that the test harness prints.
 
 use crate::step::Outcome;
 
-/// What the output of any number of test binaries says.
+/// The counts of any number of test binaries.
 #[derive(Debug, Default)]
 pub(crate) struct Report {
     passed: usize,
@@ -11,7 +11,7 @@ pub(crate) struct Report {
 }
 
 impl Report {
-    /// Takes one line of output in.
+    /// Reads one line of output.
     pub(crate) fn line(&mut self, line: &str) {
         if let Some(result) = line.strip_prefix("test result: ") {
             for part in result.split([';', '.']) {
@@ -32,7 +32,7 @@ impl Report {
         self.passed + self.failed + self.ignored == 0
     }
 
-    /// The counts. `succeeded` is what the exit status said.
+    /// The counts. `succeeded` is the exit status.
     pub(crate) fn outcome(&self, succeeded: bool) -> Outcome {
         let mut outcome = Outcome {
             passed: self.passed,

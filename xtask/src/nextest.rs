@@ -1,7 +1,7 @@
-//! Unit and integration tests, each in a process of its own, by `cargo nextest` as
-//! `.config/nextest.toml` says.
+//! Runs unit and integration tests, each in a separate process, by `cargo nextest` with
+//! `.config/nextest.toml`.
 //!
-//! A test that fails runs again alone, twice at most. If it passes then it is flaky: it counts as
+//! A failed test is repeated alone, twice at most. If it then passes, it is flaky: it counts as
 //! passed, and is listed at the end of the run with the output of its failure.
 
 use std::fs;
@@ -15,32 +15,34 @@ use crate::cargo;
 use crate::context::Context;
 use crate::step::{Flaky, Outcome};
 
-/// Built when it is missing; `.config/nextest.toml` says which versions are new enough.
+/// The version to build if none is installed; `.config/nextest.toml` has the oldest accepted
+/// version.
 const VERSION: &str = "0.9.151";
 
-/// How often a test that failed runs again.
+/// How often a failed test is repeated.
 pub(crate) const AGAIN: usize = 2;
 
-/// With more failures than this something is broken, and the run has failed already.
+/// With more failures than this, the run has failed, and tests are not repeated.
 const MOST_RERUN: usize = 20;
 
 /// Exit statuses of nextest (`NextestExitCode`).
 const PASSED: i32 = 0;
 const SOME_FAILED: i32 = 100;
 
-/// Whether a `cargo nextest` is there, and new enough.
+/// Whether `cargo nextest` is installed, and new enough.
 pub(crate) fn is_there() -> bool {
     cargo::output(&mut cargo::stable(&["nextest", "show-config", "version"])).is_some()
 }
 
-/// Builds and installs it. Unoptimised: it mostly waits, and so takes a third of the time to build.
+/// Builds and installs it without optimisation. It mostly waits, and the build takes a third of the
+/// time.
 pub(crate) fn install() {
     let arguments = ["install", "cargo-nextest", "--version", VERSION, "--locked", "--debug"];
     let features = ["--no-default-features", "--features", "default-no-update"];
     cargo::succeeds(cargo::stable(&arguments).args(features).env("CARGO_PROFILE_DEV_DEBUG", "0"));
 }
 
-/// What the tests of a run said.
+/// The results of the tests of a run.
 #[derive(Default)]
 pub(crate) struct Report {
     cases: Vec<Case>,
@@ -56,11 +58,11 @@ struct Case {
     binary: String,
     name: String,
     seconds: f64,
-    /// What it wrote, if it failed.
+    /// Its output, if it failed.
     failure: Option<String>,
 }
 
-/// Runs all tests of the workspace, with what `environment` adds to each command.
+/// Runs all tests of the workspace. `environment` sets the environment of each command.
 pub(crate) fn run(context: &Context, environment: impl Fn(&mut Command)) -> Report {
     let junit = context.target("nextest").join("default").join("junit.xml");
     let round = |threads: &str, arguments: &[String]| {
@@ -87,14 +89,15 @@ pub(crate) fn run(context: &Context, environment: impl Fn(&mut Command)) -> Repo
     report
 }
 
-/// How many tests run at once: a test waits for half of its time, mostly for packets and programs.
-/// On 2 processors, all tests took 1,322 s by two and 1,137 s by three, on a busier machine.
+/// How many tests run at once. A test waits for half of its time, mostly for packets and programs.
+/// On 2 processors, all tests took 1,322 s with two at once and 1,137 s with three, on a busier
+/// machine.
 fn at_once() -> usize {
     let processors = std::thread::available_parallelism().map_or(1, NonZero::get);
     processors + processors / 2
 }
 
-/// How many tests there are that only run when they are asked for.
+/// How many tests are ignored by default.
 pub(crate) fn ignored() -> usize {
     let list = ["nextest", "list", "--workspace", "--run-ignored", "only"];
     let lines = cargo::output(cargo::stable(&list).args(["--message-format", "oneline"]));
@@ -103,7 +106,7 @@ pub(crate) fn ignored() -> usize {
 
 /// Runs `command`, which writes `junit`.
 fn round(command: &mut Command, junit: &PathBuf) -> Result<Vec<Case>, String> {
-    // What an earlier run left must not be taken for this one's.
+    // Removes the results of an earlier run.
     if let Err(error) = fs::remove_file(junit)
         && junit.exists()
     {
@@ -153,7 +156,7 @@ fn case(node: Node<'_, '_>) -> Case {
     }
 }
 
-/// The filterset that names just these tests.
+/// The filterset that selects exactly these tests.
 fn filter(cases: &[&Case]) -> String {
     let each =
         cases.iter().map(|case| format!("(binary_id(={}) & test(={}))", case.binary, case.name));
@@ -161,7 +164,7 @@ fn filter(cases: &[&Case]) -> String {
 }
 
 impl Report {
-    /// What the step counts, `skipped` of the tests having said that they were.
+    /// The counts of the step. `skipped` of the tests reported that they were skipped.
     pub(crate) fn outcome(self, skipped: usize) -> Outcome {
         let failed = self.failed().count();
         let mut outcome = Outcome {
@@ -193,7 +196,7 @@ impl Report {
         self.cases.iter().filter(|case| case.failure.is_some())
     }
 
-    /// Takes in how tests did that ran once more.
+    /// Applies the results of repeated tests.
     fn take_again(&mut self, again: &[Case]) {
         for case in &mut self.cases {
             let passes = again.iter().any(|other| {
@@ -206,7 +209,7 @@ impl Report {
         }
     }
 
-    /// Which tests the time goes to.
+    /// A note on the slowest tests.
     fn slowest(&self) -> Option<String> {
         let mut cases: Vec<&Case> = self.cases.iter().collect();
         cases.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));

@@ -1,5 +1,5 @@
-//! Documentation as JSON, which takes less time than pages: `doc` looks at its warnings, `api` at
-//! the items. In a whole run it is made once, of what `clippy` has checked already.
+//! Builds documentation as JSON, which takes less time than pages. `doc` checks its warnings, `api`
+//! its items. A whole run builds it once, from the crates that `clippy` has checked.
 
 use std::fs;
 use std::io;
@@ -9,11 +9,11 @@ use std::path::{Path, PathBuf};
 use crate::cargo;
 use crate::context::Context;
 
-/// JSON is unstable, and its format fixed by the toolchain, which the workspace pins. The variable
-/// is for rustdoc alone: cargo would run the build scripts again that ask for it.
+/// JSON is unstable, and its format depends on the toolchain, which the workspace pins. Only
+/// rustdoc gets the variable: with cargo, build scripts that depend on it would run again.
 const PROGRAM: &str = "#!/bin/sh\nRUSTC_BOOTSTRAP=1 exec rustdoc \"$@\"\n";
 
-/// All crates but the largest program, of which nobody reads a page: its dependencies would be
+/// All crates except the largest program, whose pages have no readers: its dependencies would be
 /// checked once more, without the features that tests add. Warnings are errors.
 pub(crate) fn of_all(context: &Context) -> bool {
     let all = ["--workspace", "--exclude", "wirelane-query"];

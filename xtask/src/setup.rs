@@ -1,4 +1,5 @@
-//! What the tests need beyond the pinned Rust toolchain: found, installed, or named.
+//! The programs and packages that tests need in addition to the pinned Rust toolchain. Finds them,
+//! installs them, or names them.
 
 use std::env;
 use std::path::PathBuf;
@@ -65,7 +66,7 @@ pub(crate) fn run(context: &Context) -> Outcome {
     outcome
 }
 
-/// Whether the nightly toolchain has what the step that asks needs.
+/// Whether the nightly toolchain has a component.
 fn has_nightly(component: &str) -> bool {
     cargo::output(Command::new("rustup").args([
         "component",
@@ -77,7 +78,7 @@ fn has_nightly(component: &str) -> bool {
     .is_some_and(|list| list.lines().any(|line| line.starts_with(component)))
 }
 
-/// The outcome of a step that needs a component of the nightly toolchain that is not there.
+/// The outcome of a step that needs a missing component of the nightly toolchain.
 pub(crate) fn without_nightly(context: &Context, component: &str) -> Option<Outcome> {
     let note = || format!("needs a nightly toolchain with {component}; see setup");
     (!has_nightly(component)).then(|| context.unavailable(1, note()))
@@ -133,13 +134,13 @@ fn programs(context: &Context) -> Outcome {
     outcome
 }
 
-/// The Python client of the Open Traffic Generator. One test has it write flow files anew; without
-/// it, those of the repository must do.
+/// The Python client of the Open Traffic Generator. One test uses it to regenerate flow files.
+/// Without it, the test uses the files of the repository.
 fn snappi(context: &Context) -> Outcome {
     python(context, "snappi", &["snappi"]).map_or_else(Outcome::skip, |()| Outcome::single(true))
 }
 
-/// Other engines that read our files of flows.
+/// Other engines that read Wirelane's flow files.
 fn readers(context: &Context) -> Outcome {
     match python(context, "readers", &["pyarrow", "duckdb"]) {
         Ok(()) => Outcome::single(true),
@@ -147,7 +148,8 @@ fn readers(context: &Context) -> Outcome {
     }
 }
 
-/// A Python with packages, in an environment of its own that stays; what to do when there is none.
+/// Makes sure that there is a Python with these packages, in a separate, permanent environment. The
+/// error tells the user how to make it.
 fn python(context: &Context, name: &str, packages: &[&str]) -> Result<(), String> {
     let directory = context.target(name);
     let python = directory.join("bin/python3");

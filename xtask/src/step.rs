@@ -10,28 +10,28 @@ use wirelane_os::clock;
 pub(crate) struct Step<C> {
     /// The word that selects it on the command line.
     pub(crate) name: &'static str,
-    /// What it does, in a few words.
+    /// A short description.
     pub(crate) about: &'static str,
-    /// Does it.
+    /// The function of the step.
     pub(crate) run: fn(&C) -> Outcome,
 }
 
-/// How a step went: a count of its checks, and what the reader of the summary should know.
+/// The result of a step: the counts of its checks, and notes for the summary.
 #[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Outcome {
     pub(crate) passed: usize,
     pub(crate) failed: usize,
     pub(crate) skipped: usize,
     pub(crate) notes: Vec<String>,
-    /// Among those that passed.
+    /// Flaky checks; they also count as passed.
     pub(crate) flaky: Vec<Flaky>,
 }
 
-/// A check that failed, and passed when it was made again.
+/// A check that failed, and passed when it was repeated.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Flaky {
     pub(crate) name: String,
-    /// What it wrote when it failed.
+    /// The output of its failure.
     pub(crate) output: String,
 }
 
@@ -40,13 +40,13 @@ pub(crate) struct Flaky {
 pub(crate) struct Done {
     name: String,
     outcome: Outcome,
-    /// From its beginning to its end.
+    /// The elapsed time.
     seconds: f64,
-    /// Of processors, by the commands that it ran; `None` if the step did not run.
+    /// CPU time of its commands; `None` if the step did not run.
     cpu_seconds: Option<f64>,
 }
 
-/// A run with more flaky checks than this has failed.
+/// A run with more flaky checks fails.
 const MOST_FLAKY: usize = 3;
 
 impl Outcome {
@@ -55,12 +55,12 @@ impl Outcome {
         Self { passed: passed.into(), failed: (!passed).into(), ..Self::default() }
     }
 
-    /// One check that failed, and why.
+    /// One failed check, with the reason.
     pub(crate) fn failure(note: impl Into<String>) -> Self {
         Self { failed: 1, notes: vec![note.into()], ..Self::default() }
     }
 
-    /// One check that was not made, and why.
+    /// One skipped check, with the reason.
     pub(crate) fn skip(note: impl Into<String>) -> Self {
         Self { skipped: 1, notes: vec![note.into()], ..Self::default() }
     }
@@ -77,7 +77,7 @@ impl AddAssign for Outcome {
 }
 
 impl Done {
-    /// One that took no time.
+    /// A result without a duration.
     pub(crate) fn new(name: &str, outcome: Outcome) -> Self {
         Self { name: name.to_owned(), outcome, seconds: 0.0, cpu_seconds: None }
     }
@@ -111,7 +111,7 @@ pub(crate) fn summarize(steps: Vec<Done>) -> bool {
     passes
 }
 
-/// Lists what was flaky; too much of it is a failure. Returns whether the run passes.
+/// Lists flaky checks; too many of them are a failure. Returns whether the run passes.
 fn judge_flaky(total: &mut Outcome) -> bool {
     for flaky in &total.flaky {
         println!("\n=== flaky: {} failed, then passed alone. It had written:", flaky.name);

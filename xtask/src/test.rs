@@ -1,4 +1,4 @@
-//! `cargo xtask test`: everything that must hold before a change goes in.
+//! `cargo xtask test`: all checks that a change must pass.
 
 use std::collections::HashSet;
 use std::fs;
@@ -38,11 +38,12 @@ const STEPS: [Step<Context>; 15] = [
     Step { name: "fuzz", about: "every fuzz target for some seconds", run: fuzz::run },
 ];
 
-/// The steps that need only the pinned toolchain: in a whole run `setup` runs beside them.
+/// The steps that need only the pinned toolchain: in a whole run, `setup` runs at the same time.
 const BEFORE_SETUP: [&str; 5] = ["fmt", "clippy", "doc", "api", "deny"];
 
-/// The steps that neither send packets nor measure time: in a whole run they run in the background,
-/// in two processes, as much of each is one thread.
+/// The steps that send no packets. In a whole run, two background processes run them, because each
+/// step uses one thread for much of its time. `build` also judges its CPU time, so other load does
+/// not matter.
 const BACKGROUND: [&[&str]; 2] =
     [&["build", "loom", "miri"], &["aarch64", "portable", "tsan", "fuzz"]];
 
@@ -94,7 +95,7 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
     if passes { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// A failed step does not stop the run: one run shows all that is wrong.
+/// A failed step does not stop the run: one run shows all problems.
 fn run_steps(steps: &[&Step<Context>], context: &Context) -> Vec<Done> {
     let mut rest = steps.to_vec();
     let mut take = |names: &[&str]| -> Vec<_> {
@@ -107,8 +108,8 @@ fn run_steps(steps: &[&Step<Context>], context: &Context) -> Vec<Done> {
     done
 }
 
-/// Runs the steps of `front`, and in the background those of `behind`: each list in a process of
-/// its own.
+/// Runs the steps of `front`, and in the background the steps of `behind`: each list in a separate
+/// process.
 fn beside(
     context: &Context,
     behind: &[Vec<&Step<Context>>],
@@ -146,8 +147,8 @@ fn format(_context: &Context) -> Outcome {
     outcome
 }
 
-/// All crates but the largest program: its dependencies would be checked for that, which takes more
-/// than two minutes. Whoever changes it runs `cargo clippy -p wirelane-query --all-targets`.
+/// All crates except the largest program: checking its dependencies would take more than two
+/// minutes. After changes to it, run `cargo clippy -p wirelane-query --all-targets`.
 fn clippy(_context: &Context) -> Outcome {
     let mut command = cargo::stable(&["clippy", "--workspace", "--exclude", "wirelane-query"]);
     Outcome::single(cargo::succeeds(command.args(["--all-targets", "--", "-D", "warnings"])))
@@ -200,8 +201,8 @@ fn tests(context: &Context) -> Outcome {
     outcome
 }
 
-/// How many tests there are of these names, and those that are not in `log`, one a line, as having
-/// run.
+/// The number of these tests, and the tests that are missing in `log`, which has one line per test
+/// that ran.
 fn unlogged<'a>(names: impl Iterator<Item = &'a str>, log: &str) -> (usize, Vec<String>) {
     let ran: HashSet<&str> = log.lines().collect();
     let names: Vec<&str> = names.collect();
@@ -209,7 +210,7 @@ fn unlogged<'a>(names: impl Iterator<Item = &'a str>, log: &str) -> (usize, Vec<
     (names.len(), missing.map(|name| (*name).to_owned()).collect())
 }
 
-/// Leaves out dev-dependencies that checks of concurrency do not need: some depend on the library,
+/// Leaves out dev-dependencies that checks of concurrency do not need. Some depend on the library,
 /// which would be built twice.
 const LEAN: &str = "--cfg concurrency_only";
 
@@ -220,7 +221,7 @@ fn loom(context: &Context) -> Outcome {
         .arg("loom_")
         .env("RUSTFLAGS", format!("--cfg loom {LEAN} -Cdebug-assertions"))
         .env("CARGO_TARGET_DIR", context.target("loom"))
-        // The models are what should take time here, not optimising them as a whole.
+        // The time is for the models; optimising the crate as a whole would take too much of it.
         .args(["--config", "profile.release.package.wirelane.codegen-units=16"]);
     if context.quick {
         command.env("LOOM_MAX_PREEMPTIONS", "2");
@@ -229,12 +230,13 @@ fn loom(context: &Context) -> Outcome {
     report.outcome(succeeded)
 }
 
-/// What has unsafe code or works for what has. `wirelane-wire` forbids it.
+/// Miri runs crates and modules with unsafe code or in support of it. `wirelane-wire` forbids
+/// unsafe code.
 fn miri(context: &Context) -> Outcome {
     if let Some(outcome) = setup::without_nightly(context, "miri") {
         return outcome;
     }
-    /// The modules of the library that neither call the kernel nor take minutes.
+    /// The modules of the library that make no system calls and take less than minutes.
     const MODULES: [&str; 7] = [
         "ring::",
         "pool::",
@@ -281,7 +283,7 @@ fn thread_sanitizer(context: &Context) -> Outcome {
         return Outcome::failure("rustc does not say what machine this is");
     };
     let mut command = sanitized(context, "test", &host);
-    // Property tests with one thread show no race.
+    // Property tests with a single thread show no race.
     command.args(["--", "ring::", "pool::", "qdisc::", "table::"]).env("PROPTEST_CASES", "16");
     let (succeeded, report) = cargo::tests(&mut command);
     let mut outcome = report.outcome(succeeded);
@@ -289,12 +291,12 @@ fn thread_sanitizer(context: &Context) -> Outcome {
     outcome
 }
 
-/// A command of cargo for what ThreadSanitizer looks at. The selection is always the same, so that
-/// everything is built once: a test of the libpcap drop-in makes its crates have the features that
-/// the unit tests need.
+/// A command of cargo for the crates that ThreadSanitizer checks. It always selects the same
+/// packages, so that each is built once: with a test of the libpcap drop-in, its crates get the
+/// features that the unit tests need.
 fn sanitized(context: &Context, command: &str, host: &str) -> Command {
-    // The standard library is built again: an uninstrumented one would hide its synchronisation.
-    // Panics need no backtrace.
+    // The standard library is built again, because an uninstrumented one would hide its
+    // synchronisation. Panics need no backtrace.
     let standard = ["-Zbuild-std", "-Zbuild-std-features=panic-unwind", "--target", host];
     let mut command = cargo::nightly(&[command]);
     command
@@ -306,7 +308,7 @@ fn sanitized(context: &Context, command: &str, host: &str) -> Command {
     command
 }
 
-/// What threads may do with the libpcap drop-in: programs in C, for which it gets its name here.
+/// Threads that use the libpcap drop-in: C programs, for which the library gets its name here.
 fn sanitized_drop_in(context: &Context, host: &str) -> Outcome {
     let target = context.target("tsan");
     let mut build = sanitized(context, "build", host);
@@ -320,8 +322,8 @@ fn sanitized_drop_in(context: &Context, host: &str) -> Outcome {
     }
     let library = target.join(host).join("debug/libwirelane_libpcap.so");
     let libraries = Path::new(sysroot.trim()).join("lib/rustlib").join(host).join("lib");
-    // As the step `test` built it: another selection has other features, and replaces the library
-    // under its tests.
+    // The same selection as in the step `test`: another one has other features, and replaces the
+    // library while its tests use it.
     let mut command = cargo::stable(&["test", "--workspace", "--test", "conform"]);
     command
         .args(["--", "--ignored", "thread_sanitizer"])

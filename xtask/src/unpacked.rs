@@ -1,8 +1,9 @@
-//! Programs that tests run and that are not installed: their packages are unpacked in the target
+//! Programs that tests run without an installation: their packages are unpacked in the target
 //! directory.
 //!
-//! Installing a package that has a service starts it, and what is of another release cannot be
-//! installed. A program of another release comes with all that it needs, the C library included.
+//! Installing a package with a service starts the service, and packages of another release cannot
+//! be installed. A program of another release is unpacked with all its dependencies, including the
+//! C library.
 
 use std::path::Path;
 use std::process::Command;
@@ -11,17 +12,17 @@ use crate::apt::{Apt, Scratch, create, list, run, unpack};
 use crate::context::Context;
 use crate::step::Outcome;
 
-/// Packages that belong together.
+/// Packages that are unpacked into one directory.
 struct Tree {
     /// The name of the directory.
     name: &'static str,
-    /// A release of Debian, if not the machine's own.
+    /// A release of Debian; `None` for the machine's own release.
     suite: Option<&'static str>,
     packages: &'static [&'static str],
     programs: &'static [&'static str],
 }
 
-/// `wirelane_testkit::installed` looks for them.
+/// `wirelane_testkit::installed` searches these trees.
 const TREES: [Tree; 2] = [
     Tree {
         name: "debian",
@@ -47,7 +48,7 @@ const TREES: [Tree; 2] = [
     },
 ];
 
-/// Unpacks what is not there; `find` says where an installed program is.
+/// Unpacks missing trees. `find` looks for an installed program.
 pub(crate) fn run_setup(context: &Context, find: impl Fn(&str) -> bool) -> Outcome {
     let cache = context.target("unpacked");
     let mut outcome = Outcome::default();
@@ -117,7 +118,7 @@ impl Tree {
         run(&mut apt.download(&packages, self.packages))?;
         let root = scratch.0.join("root");
         unpack(&packages, &root)?;
-        // Services take some rights away from their directories.
+        // Some packages restrict the access to the directories of their services.
         run(Command::new("chmod").args(["-R", "a+rX"]).arg(&root))?;
         scratch.keep("root", &cache.join(self.name))
     }

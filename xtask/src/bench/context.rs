@@ -1,4 +1,4 @@
-//! What the cases share.
+//! The context of all cases.
 
 use std::env;
 use std::path::PathBuf;
@@ -15,10 +15,10 @@ use crate::context::root;
 /// A part of a suite that runs the command as a process.
 pub(super) type Processes = fn(&mut Job<'_>) -> wirelane::Result<()>;
 
-/// Why there is no figure, for the reader.
+/// The error is the reason, for the user.
 pub(super) type Result<T> = std::result::Result<T, String>;
 
-/// What the cases share.
+/// The context of all cases.
 pub(super) struct Context {
     /// The program that is measured.
     pub(super) wirelane: PathBuf,
@@ -33,7 +33,7 @@ impl Context {
         if self.quick { 3 } else { 5 }
     }
 
-    /// An error once the user has had enough, so that everything is cleaned up on the way out.
+    /// An error after an interrupt, so that everything is cleaned up on the way out.
     pub(super) fn proceed(&self) -> Result<()> {
         let interrupted = self.interrupted.load(Ordering::Relaxed);
         if interrupted { Err("interrupted".to_owned()) } else { Ok(()) }
@@ -76,12 +76,12 @@ impl Context {
     }
 }
 
-/// Where cargo builds.
+/// The target directory of cargo.
 pub(super) fn target() -> PathBuf {
     env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), |path| root().join(path))
 }
 
-/// What a command writes to its standard output, if it succeeds.
+/// The standard output of a command, if it succeeds.
 pub(super) fn output(command: &mut Command) -> Result<String> {
     let shown = format!("{command:?}");
     let output = command.stdin(Stdio::null()).stderr(Stdio::inherit()).output();
@@ -96,7 +96,7 @@ pub(super) fn parse(report: &str) -> Result<Value> {
     serde_json::from_str(report).map_err(|error| format!("wirelane gave no report: {error}"))
 }
 
-/// What the user typed.
+/// The command line of the user.
 pub(super) fn command_line() -> String {
     let arguments: Vec<_> = env::args().skip(1).collect();
     format!("cargo xtask {}", arguments.join(" "))

@@ -1,8 +1,8 @@
 //! `cargo xtask bench`: figures of the release build, compared with other programs and with their
 //! targets.
 //!
-//! What is measured, and how, is in `wirelane-bench`. A case is a suite of `wirelane bench`, or a
-//! part of one that runs the command as a process.
+//! `wirelane-bench` measures. A case is a suite of `wirelane bench`, or a part of one that runs the
+//! command as a process.
 
 mod context;
 mod report;
@@ -21,22 +21,22 @@ use self::context::{Context, Processes, Result, target};
 use self::report::Report;
 use crate::cargo;
 
-/// One thing that is measured.
+/// A case: its name, its description and its measurement.
 struct Case {
     name: &'static str,
     about: &'static str,
     how: How,
 }
 
-/// How it is measured.
+/// The kind of measurement.
 enum How {
     /// By `wirelane bench` with these arguments.
     Suite(&'static [&'static str]),
-    /// By `wirelane bench sockets` with these cases; once for all that have the same.
+    /// By `wirelane bench sockets` with these cases, once for all cases with the same list.
     Sockets(&'static [&'static str]),
     /// By a part of a suite, which runs the command and others in turns.
     Processes(Processes),
-    /// In a way of its own, which adds no rows.
+    /// By a function that adds no rows.
     Alone(fn(&Context) -> Result<()>),
 }
 
@@ -190,7 +190,7 @@ fn measure(cases: &[Case], named: &[String], arguments: &Options) -> Result<()> 
             How::Alone(run) => run(&context)?,
         }
     }
-    // Comparing adds none: it prints what it finds.
+    // The suite `compare` adds no rows: it prints its findings.
     report.print();
     match &arguments.json {
         Some(path) => report.write(path),

@@ -1,4 +1,4 @@
-//! What several runs measured: tables for people, one report of schema `wirelane.bench/1` for
+//! The results of several runs: tables for people, and one report of schema `wirelane.bench/1` for
 //! programs.
 
 use std::fs;
@@ -13,11 +13,11 @@ use super::context::{Result, command_line};
 pub(super) struct Report(Option<Value>);
 
 impl Report {
-    /// Adds what another run measured; the first one says what the machine is.
+    /// Adds the report of a run. The first one describes the machine.
     pub(super) fn add(&mut self, mut report: Value) {
         let Some(whole) = &mut self.0 else {
             report["command"] = json!(command_line());
-            // What was not measured in this run may have been in the next.
+            // A target that this run did not measure may be measured by the next.
             retain_judged(&mut report);
             self.0 = Some(report);
             return;
@@ -100,7 +100,7 @@ fn target(target: &Value) -> [String; 4] {
     [word(&target["what"]), limit, figure(&target["median"], unit), verdict.to_owned()]
 }
 
-/// Prints lines in columns, those that are `right` with figures to the right.
+/// Prints lines in columns. The columns in `right` have figures, aligned to the right.
 fn table<const N: usize>(lines: Vec<[String; N]>, right: std::ops::RangeInclusive<usize>) {
     let width = |column: usize| lines.iter().map(|line| line[column].chars().count()).max();
     let widths: [usize; N] = std::array::from_fn(|column| width(column).unwrap_or(0));
@@ -120,7 +120,7 @@ fn word(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-/// A figure with about three digits that matter.
+/// A figure with about three significant digits.
 fn figure(value: &Value, unit: &str) -> String {
     let Some(value) = value.as_f64() else { return String::new() };
     match (unit, value.abs()) {

@@ -59,7 +59,7 @@ fn measure(program: &Path) -> Result<String> {
     let mut command = Command::new(program);
     command.args(["sockets", "--port", "sim:1", "--case", "rxdrop", "--case", "l2fwd"]);
     command.args(["--size", "64", "--samples", "5", "--seconds", "200ms", "--json"]);
-    // What is started has the CPUs of the thread that starts it.
+    // The program inherits the CPUs of the thread that starts it.
     let on_two_cpus = || {
         let cpus = affinity::allowed_cpus().map_err(|error| error.to_string())?;
         let two: [u32; 2] = cpus.first_chunk().copied().ok_or("needs two CPUs")?;

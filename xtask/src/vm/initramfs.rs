@@ -1,6 +1,6 @@
 //! The guest's file system: an archive that the kernel unpacks into memory.
 //!
-//! Programs are those of this machine, with the shared libraries that they load.
+//! It has programs of this machine, with the shared libraries that they load.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -19,7 +19,7 @@ pub(crate) struct Initramfs {
 }
 
 impl Initramfs {
-    /// An empty directory, and those above it.
+    /// An empty directory and its parents.
     pub(crate) fn directory(&mut self, path: &str) {
         self.parents(path);
         if self.present.insert(path.to_owned()) {
@@ -27,7 +27,7 @@ impl Initramfs {
         }
     }
 
-    /// A file with these bytes, which may be executed.
+    /// An executable file with these bytes.
     pub(crate) fn file(&mut self, path: &str, bytes: &[u8]) {
         self.parents(path);
         if self.present.insert(path.to_owned()) {
@@ -35,7 +35,7 @@ impl Initramfs {
         }
     }
 
-    /// A program of this machine, at `path`, and its libraries where this machine has them.
+    /// A program of this machine, at `path`. Its libraries have the same paths as on this machine.
     pub(crate) fn program(&mut self, path: &str, source: &Path) -> Result<(), String> {
         let read = |source: &Path| {
             fs::read(source).map_err(|error| format!("cannot read {}: {error}", source.display()))

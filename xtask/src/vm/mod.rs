@@ -1,6 +1,6 @@
-//! `cargo xtask vm`: drivers without the hardware, and kernels that users have. Boots one of
-//! Debian's kernels in QEMU, with two emulated igb and two virtio_net, and runs tests and measuring
-//! programs there.
+//! `cargo xtask vm`: tests drivers without their hardware, and the kernels that users have. Boots a
+//! Debian kernel in QEMU, with two emulated igb and two virtio_net, and runs tests and measuring
+//! programs in it.
 
 mod initramfs;
 mod packages;
@@ -46,9 +46,9 @@ pub(crate) struct Arguments {
     filters: Vec<String>,
 }
 
-/// The step of `cargo xtask test` takes no longer in the guest, whatever happens there.
+/// The time limit of a guest in the step of `cargo xtask test`.
 const LIMIT: Duration = Duration::from_secs(1800);
-/// Nor do all programs.
+/// The time limit of a guest with all programs.
 const LONG_LIMIT: Duration = Duration::from_secs(5 * 3600);
 
 pub(crate) fn run(arguments: &Arguments) -> ExitCode {
@@ -96,8 +96,7 @@ fn in_guest(arguments: &Arguments) -> Outcome {
     programs(arguments).unwrap_or_else(Outcome::failure)
 }
 
-/// Runs the programs; those that fail run again, in a guest of their own, as single tests do
-/// elsewhere.
+/// Runs the programs. Failed ones are repeated in separate guests, like single tests elsewhere.
 fn programs(arguments: &Arguments) -> Result<Outcome, String> {
     let filters = &arguments.filters;
     let is_short = arguments.kernel.is_none() && filters.is_empty();
@@ -126,7 +125,7 @@ fn programs(arguments: &Arguments) -> Result<Outcome, String> {
         if first.outcome.failed == 0 {
             break;
         }
-        // Where none of them failed it was the guest itself.
+        // If no program failed, the guest itself did.
         let of_failed = |program: &Program| {
             let (_, tests) = failed.iter().find(|(name, _)| *name == program.name)?;
             Some(program.again(tests))
@@ -147,13 +146,13 @@ fn programs(arguments: &Arguments) -> Result<Outcome, String> {
     Ok(first.outcome)
 }
 
-/// How the guests did.
+/// The results of the guests.
 #[derive(Default)]
 struct Attempt {
     outcome: Outcome,
-    /// The programs that failed, by name, and their tests that did.
+    /// The names of failed programs, each with its failed tests.
     failed: Vec<Failed>,
-    /// The end of what they said.
+    /// The end of their output.
     said: String,
 }
 
@@ -163,7 +162,7 @@ fn names(failed: &[Failed]) -> Vec<String> {
     failed.iter().map(|(name, _)| name.clone()).collect()
 }
 
-/// What a guest is made of.
+/// The parts of a guest.
 struct Machine {
     qemu: Qemu,
     kernel: Kernel,
@@ -172,8 +171,8 @@ struct Machine {
     cache: PathBuf,
 }
 
-/// Runs the programs of virtio_net in one guest and all others in another, both at once: they wait
-/// for half of their time.
+/// Runs the programs of virtio_net in one guest and all others in another, at the same time: each
+/// guest waits for half of its time.
 fn attempts(
     arguments: &Arguments,
     machine: &Machine,
@@ -248,18 +247,18 @@ fn attempt(
     Ok(Attempt { outcome, failed, said })
 }
 
-/// Those of ours: the command, and what `wirelane bench` becomes.
+/// Wirelane's programs: the command, and the program that `wirelane bench` executes.
 const PROGRAMS: [&str; 2] = ["wirelane", "wirelane-bench"];
 
-/// An executable that cargo built, by the name of its target.
+/// An executable built by cargo, with the name of its target.
 struct Executable {
     name: String,
     path: PathBuf,
 }
 
-/// Builds what the guest runs; nothing that `cargo xtask test test` has not built already. It
-/// selects the whole workspace, as that does: for a part of it, crates would have other features,
-/// and be built once more.
+/// Builds the programs of the guest. It builds no more than `cargo xtask test test`: both select
+/// the whole workspace, because crates of a part of it would have other features, and be built once
+/// more.
 fn build(programs: &[Program]) -> Result<Vec<Executable>, String> {
     let mut arguments = vec!["build", "--workspace", "--bin", "guest-init"];
     arguments.extend(PROGRAMS.iter().flat_map(|program| ["--bin", program]));
@@ -267,7 +266,7 @@ fn build(programs: &[Program]) -> Result<Vec<Executable>, String> {
         programs.iter().any(|program| program.command.first().is_some_and(|name| name == target))
     };
     let suites = plan::SUITES.into_iter().filter(|suite| is_run(suite));
-    // One test target is always built: features follow those of tests as soon as there is one.
+    // One test target is always built, so that features are those of tests.
     for target in [plan::CONTRACT].into_iter().chain(suites) {
         arguments.extend(["--test", target]);
     }
@@ -280,7 +279,7 @@ fn build(programs: &[Program]) -> Result<Vec<Executable>, String> {
     Ok(String::from_utf8_lossy(&output.stdout).lines().filter_map(executable).collect())
 }
 
-/// The executable that a message of cargo is about.
+/// The executable of a message of cargo.
 fn executable(message: &str) -> Option<Executable> {
     let message: Value = serde_json::from_str(message).ok()?;
     Some(Executable {
@@ -301,7 +300,7 @@ fn guest_files(
         found.map(|executable| &executable.path).ok_or_else(|| format!("cargo built no {name}"))
     };
     files.program("/init", built("guest-init")?)?;
-    // `wirelane bench` becomes it.
+    // The program that `wirelane bench` executes.
     files.program(&plan::path(PROGRAMS[1]), built(PROGRAMS[1])?)?;
     for tool in ["ip", "ethtool", "cat", "chroot"] {
         let path = setup::find(tool).ok_or_else(|| format!("needs {tool}; see setup"))?;

@@ -13,50 +13,50 @@ use crate::apt::{Apt, Scratch, create, list, run, unpack, write};
 use crate::cargo;
 use crate::setup;
 
-/// Where Debian's most recent kernels are, whatever the machine runs.
+/// The suite with Debian's most recent kernels, for any release of the machine.
 const NEWEST_SUITE: &str = "trixie-backports";
-/// The kernels of Debian's releases, each with its last changes, and the suites that have them. Of
-/// a release that is no longer supported the archive of security updates stays for longer than the
-/// release itself.
+/// The kernels of Debian's releases, with their last changes, and the suites that have them. The
+/// archive of security updates exists for longer than the release itself.
 const SERIES: [(&str, &str); 3] =
     [("5.10", "bullseye-security"), ("6.1", "bookworm-security"), ("6.12", "trixie")];
 /// The first version with `-device igb`.
 const QEMU_MAJOR: u32 = 8;
-/// What the guest loads, where it is not built in; modules that they need come along.
+/// The modules that the guest loads unless they are built in. The modules that they depend on are
+/// loaded, too.
 const DRIVERS: [&str; 4] = ["virtio_pci", "igb", "virtio_net", "veth"];
-/// The same for the suites, which make interfaces of all kinds and are among the files of this
-/// machine (9p).
+/// The same for the suites, which make interfaces of all kinds and use the files of this machine
+/// (9p).
 const MORE_DRIVERS: [&str; 5] = ["tun", "bridge", "8021q", "9pnet_virtio", "9p"];
 
-/// A QEMU, of the machine or unpacked.
+/// A QEMU: installed or unpacked.
 pub(crate) struct Qemu {
     program: PathBuf,
-    /// Where its libraries and firmware are, if not where the machine has them.
+    /// The root of its libraries and firmware; `None` for an installed QEMU.
     root: Option<PathBuf>,
 }
 
-/// Which kernel the guest runs.
+/// The choice of the guest's kernel.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Choice {
-    /// The newest at hand, or if there is none the newest that Debian has.
+    /// The newest kernel in the cache, or else the newest of Debian.
     Newest,
-    /// The one of a release of Debian, by its first numbers, and the suite that has it.
+    /// The kernel of a Debian release, by its first numbers, and the suite that has it.
     Series(&'static str, &'static str),
-    /// This one, of the suite with the newest.
+    /// This version, from the suite with the newest kernels.
     Exact(String),
 }
 
-/// A kernel and the modules that the guest loads, in that order.
+/// A kernel, and the modules that the guest loads, in this order.
 pub(crate) struct Kernel {
     pub(crate) version: String,
     pub(crate) image: PathBuf,
     pub(crate) modules: Vec<PathBuf>,
-    /// After those, what only the suites use.
+    /// Modules that are loaded next, and only for the suites.
     pub(crate) more_modules: Vec<PathBuf>,
 }
 
 impl Qemu {
-    /// Finds one, or unpacks one.
+    /// Finds an installed or unpacked QEMU, or unpacks one.
     pub(crate) fn get(cache: &Path) -> Result<Self, String> {
         let own = setup::find(PROGRAM).map(|program| Self { program, root: None });
         let root = cache.join("qemu");
@@ -103,7 +103,7 @@ impl Choice {
         }
     }
 
-    /// Where those of this choice are unpacked, one below the other.
+    /// The directory of the unpacked kernels of this choice.
     fn directory(&self, cache: &Path) -> PathBuf {
         cache.join("kernels").join(self.suite())
     }
@@ -138,7 +138,7 @@ impl fmt::Display for Choice {
 }
 
 impl Kernel {
-    /// The kernel of this choice; of those in the cache the newest that fits.
+    /// The kernel of this choice: the newest suitable one of the cache, or else an unpacked one.
     pub(crate) fn get(cache: &Path, choice: &Choice) -> Result<Self, String> {
         let directory = choice.directory(cache);
         let cached = match choice {
@@ -173,19 +173,20 @@ impl Kernel {
     }
 }
 
-/// Where they are below the directory of a kernel.
+/// The directories of modules, below the directory of a kernel.
 const MODULES: [&str; 2] = ["modules", "more-modules"];
 
 fn drivers() -> String {
     [&DRIVERS[..], &MORE_DRIVERS].concat().join(" ")
 }
 
-/// For which drivers a kernel was unpacked: those of an older list would miss some.
+/// The file with the list of drivers for which a kernel was unpacked. A kernel with an older list
+/// may lack some.
 const DRIVERS_FILE: &str = "drivers";
 const PROGRAM: &str = "qemu-system-x86_64";
 const LIBRARIES: [&str; 2] = ["usr/lib/x86_64-linux-gnu", "lib/x86_64-linux-gnu"];
 
-/// The numbers in the name of a kernel's directory, by which versions compare.
+/// The numbers in the name of a kernel's directory, for comparing versions.
 fn numbers(path: &Path) -> Vec<u32> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     name.split(|c: char| !c.is_ascii_digit()).filter_map(|number| number.parse().ok()).collect()
@@ -206,7 +207,7 @@ fn unpack_qemu(cache: &Path) -> Result<(), String> {
     scratch.keep("root", &cache.join("qemu"))
 }
 
-/// Whether the QEMU that the machine would install knows igb.
+/// Whether the QEMU that the machine would install has igb.
 fn candidate_is_enough() -> bool {
     let policy = cargo::output(Command::new("apt-cache").args(["policy", "qemu-system-x86"]));
     policy
@@ -222,7 +223,7 @@ fn major(version: &str) -> Option<u32> {
     upstream.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
 }
 
-/// Unpacks a kernel; returns the directory.
+/// Unpacks a kernel and returns its directory.
 fn unpack_kernel(cache: &Path, choice: &Choice) -> Result<PathBuf, String> {
     let suite = choice.suite();
     let apt = Apt::new(cache, suite)?;
@@ -236,8 +237,8 @@ fn unpack_kernel(cache: &Path, choice: &Choice) -> Result<PathBuf, String> {
             .map(str::to_owned)
             .ok_or_else(|| format!("{suite} has no kernel"))?,
     };
-    // The image is in one package with the modules, or in packages beside theirs and the list of
-    // what is built in.
+    // The image is in one package with the modules. In other versions, there are separate packages
+    // for the image, the modules and the list of built-in modules.
     let image = format!("linux-image-{version}");
     let mut packages = vec![image.clone()];
     packages.extend(apt.depends(suite, &image)?.into_iter().filter(|package| {
@@ -280,7 +281,7 @@ fn unpack_kernel(cache: &Path, choice: &Choice) -> Result<PathBuf, String> {
     Ok(directory)
 }
 
-/// What a kernel has: modules in files, and those that are part of its image.
+/// The modules of a kernel: files, and the parts of its image.
 struct Available {
     files: Vec<PathBuf>,
     built_in: Vec<String>,
@@ -298,8 +299,7 @@ impl Available {
         Self { files: modules_below(root), built_in: lists.flat_map(names).collect() }
     }
 
-    /// Adds the module `name` to `order`, after those that it depends on; what is built in needs
-    /// nothing.
+    /// Adds the module `name` to `order`, after its dependencies. A built-in module is not added.
     fn add(&self, name: &str, order: &mut Vec<(String, Vec<u8>)>) -> Result<(), String> {
         let is_there = order.iter().any(|(present, _)| present == name);
         if is_there || self.built_in.iter().any(|present| present == name) {
@@ -315,7 +315,7 @@ impl Available {
     }
 }
 
-/// `i2c_algo_bit` for `…/i2c-algo-bit.ko.xz`: file names and module names differ in this.
+/// `i2c_algo_bit` for `…/i2c-algo-bit.ko.xz`: module names have underscores.
 fn module_name(path: &Path) -> String {
     let file = path.file_name().unwrap_or_default().to_string_lossy();
     file.split('.').next().unwrap_or_default().replace('-', "_")
@@ -333,8 +333,8 @@ fn decompress(path: &Path) -> Result<Vec<u8>, String> {
     Ok(bytes)
 }
 
-/// What a module says it needs: `depends=` in its section `.modinfo`, whose entries end with a zero
-/// byte each. Packages have no `modules.dep`: it is made when they are installed.
+/// The dependencies of a module: `depends=` in its section `.modinfo`, whose entries end with a
+/// zero byte each. Packages have no `modules.dep`, which is made during installation.
 fn dependencies(module: &[u8]) -> Vec<String> {
     let entry = module.split(|byte| *byte == 0).find_map(|entry| entry.strip_prefix(b"depends="));
     let names = String::from_utf8_lossy(entry.unwrap_or_default()).into_owned();

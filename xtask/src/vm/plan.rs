@@ -1,47 +1,48 @@
-//! What the guest runs.
+//! The programs of the guest.
 
 /// A program that the guest runs.
 #[derive(Clone, Default)]
 pub(crate) struct Program {
     pub(crate) name: String,
-    /// The most seconds that it may take. It takes a small part of this, also where many want the
-    /// processors.
+    /// The most seconds that it may take. Usually it takes a small part of them, even on a busy
+    /// machine.
     pub(crate) limit: u32,
-    /// Whether it also runs where no kernel was named, as in CI.
+    /// Whether it also runs without a named kernel, as in CI.
     pub(crate) always: bool,
-    /// Whether it runs among the files of this machine, as if it ran there, and not in the guest's
-    /// own file system.
+    /// Whether it runs on the files of this machine, as if it ran here, instead of the guest's file
+    /// system.
     pub(crate) at_home: bool,
     pub(crate) environment: Vec<(&'static str, String)>,
     /// A test target or one of the workspace's programs, and its arguments.
     pub(crate) command: Vec<String>,
-    /// Another one that runs as long as the first.
+    /// A second command that runs until the first ends.
     pub(crate) beside: Option<Vec<String>>,
-    /// The interface to which that one sends: the first begins when it has received something.
+    /// The interface to which the second command sends. The first command starts when this
+    /// interface has received a packet.
     pub(crate) after: Option<String>,
     pub(crate) expected: Expected,
-    /// Tests in it that are left out, and why.
+    /// Tests of it that are left out, with the reason.
     pub(crate) left_out: Vec<(&'static str, &'static str)>,
 }
 
-/// How many the guest has.
+/// CPUs of the guest.
 pub(crate) const CPUS: u16 = 2;
 
-/// What a program must say to have passed, apart from ending well.
+/// The condition for a program to pass, in addition to its exit status.
 #[derive(Clone, Copy, Default)]
 pub(crate) enum Expected {
     /// Test results if it is a test target.
     #[default]
     Nothing,
-    /// At least so many rates, in each of which something moved in this mode.
+    /// At least this number of rates. Each must be above zero and in this mode.
     Rates(usize, &'static str),
-    /// It must not end well, and say this.
+    /// It must fail with this message.
     Refusal(&'static str),
 }
 
-/// The test target with the port contract on interfaces that exist.
+/// The test target with the port contract on existing interfaces.
 pub(crate) const CONTRACT: &str = "contract-wire";
-/// Those of the suites that make their interfaces themselves: the port contract, capture, forward.
+/// The suites that make their own interfaces: the port contract, capture, forward.
 pub(crate) const SUITES: [&str; 3] = ["contract", "command", "forward"];
 
 /// The best mode of AF_XDP on the guest's interfaces.
@@ -49,38 +50,37 @@ pub(crate) const SUITES: [&str; 3] = ["contract", "command", "forward"];
 pub(crate) struct Modes {
     pub(crate) igb: &'static str,
     pub(crate) virtio: &'static str,
-    /// How many queues those have.
+    /// Queues of the virtio_net interfaces.
     pub(crate) virtio_queues: u16,
-    /// Whether packets may take several frames: XDP_USE_SG, of 6.6.
+    /// Whether a packet may use several frames: XDP_USE_SG, since 6.6.
     pub(crate) sg: bool,
-    /// In which words the kernel's engine is refused on igb.
+    /// The message with which the kernel's engine is refused on igb.
     pub(crate) engine_refusal: Option<&'static str>,
-    /// Whether the kernel sends by itself: BPF_F_TEST_XDP_LIVE_FRAMES, of 5.18.
+    /// Whether the kernel can send by itself: BPF_F_TEST_XDP_LIVE_FRAMES, since 5.18.
     pub(crate) sends: bool,
 }
 
 impl Modes {
-    /// Those of a kernel, which `is_at_least` knows. They are fixed here so that it is noticed when
-    /// a newer kernel or a change of ours falls back to a lesser one.
+    /// The modes of a kernel, whose version `is_at_least` compares. They are constants, so that
+    /// tests notice when a newer kernel or a change of Wirelane falls back to a lesser mode.
     pub(crate) fn of(is_at_least: impl Fn(u32, u32) -> bool) -> Self {
         Self {
-            // igb_xsk.c is of 6.14, the program in the driver of 5.10.
+            // igb_xsk.c exists since 6.14, XDP programs in the driver since 5.10.
             igb: if is_at_least(6, 14) { "zerocopy" } else { "native" },
-            // 6.13 sends without copying (virtnet_xsk_xmit). Before 5.13 a program took queue pairs
-            // away that were left over (virtnet_xdp_set), and what the device spread over those
-            // belonged to no port.
+            // Since 6.13, virtio_net sends without copying (virtnet_xsk_xmit). Before 5.13,
+            // attaching a program disabled the remaining queue pairs (virtnet_xdp_set), and packets
+            // that the device spread over these belonged to no port.
             virtio: match () {
                 () if is_at_least(6, 13) => "zerocopy",
                 () if is_at_least(5, 13) => "native",
                 () => "generic",
             },
-            // Before that a program turned RSS off (virtnet_xdp_set), and before 5.18 there was
-            // none: which queue the packets of a flow come by is then the device's choice, which it
-            // changes.
+            // Before 6.12, attaching a program turned RSS off (virtnet_xdp_set); before 5.18 there
+            // was no RSS. Without RSS, the device chooses the queue of a flow, and may change it.
             virtio_queues: if is_at_least(6, 12) { 4 } else { 1 },
             sg: is_at_least(6, 6),
-            // What a driver does with frames of XDP programs is told since 6.3
-            // (NETDEV_CMD_DEV_GET). igb of 6.12 sends them only while it has a program; that of
+            // Since 6.3, the kernel reports whether a driver transmits frames of XDP programs
+            // (NETDEV_CMD_DEV_GET). igb of 6.12 transmits them only while it has a program; igb of
             // 7.3 always does.
             engine_refusal: match () {
                 () if is_at_least(6, 13) => None,
@@ -92,7 +92,7 @@ impl Modes {
     }
 }
 
-/// All of them, in this order.
+/// All programs, in order.
 pub(crate) fn all(modes: Modes) -> Vec<Program> {
     let mut programs =
         vec![Program { always: true, ..Program::new("queues", 120, "wirelane queues") }];
@@ -131,17 +131,17 @@ pub(crate) fn all(modes: Modes) -> Vec<Program> {
     programs
 }
 
-/// The kernel's engine sends by `interface`.
+/// Sends by `interface` with the kernel's engine.
 fn send(interface: &str) -> String {
     format!("wirelane send {interface} --engine kernel --packet ipv4 --count 1")
 }
 
-/// Where the guest has the program `name`.
+/// The path of the program `name` in the guest.
 pub(crate) fn path(name: &str) -> String {
     format!("/bin/{name}")
 }
 
-/// Where the guest has the files of this machine.
+/// The path of this machine's files in the guest.
 pub(crate) const HOME: &str = "/host";
 
 impl Program {
@@ -149,8 +149,8 @@ impl Program {
         Self { name: name.into(), limit, command: words(command), ..Self::default() }
     }
 
-    /// Its line in the plan, which `guest-init` describes. `located` says where on this machine a
-    /// program is.
+    /// Its line in the plan; `guest-init` describes the format. `located` returns the path of a
+    /// program on this machine.
     pub(crate) fn line(&self, located: impl Fn(&str) -> Option<String>) -> String {
         let mut fields = vec![self.name.clone(), self.limit.to_string()];
         fields.extend(self.after.as_ref().map(|interface| format!("@after={interface}")));
@@ -173,7 +173,7 @@ impl Program {
         fields.join("\t") + "\n"
     }
 
-    /// The same for those tests only that failed, if it says which.
+    /// The program with the failed tests only, if these are known.
     pub(crate) fn again(&self, tests: &[String]) -> Self {
         let mut program = self.clone();
         if !tests.is_empty() {
@@ -184,7 +184,7 @@ impl Program {
     }
 }
 
-/// Where programs are found on a Debian.
+/// The search path of Debian.
 const SEARCHED: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// The port contract on the interfaces of a driver.
@@ -228,16 +228,17 @@ fn suite(name: &'static str, modes: Modes) -> Program {
     Program { at_home: true, environment, left_out, ..program }
 }
 
-/// What the kernel or a driver lacks, and somebody asks for by name: it is refused, in these words.
+/// A program that requires something which the kernel or a driver lacks. It must be refused with
+/// these words.
 fn refused(what: &str, command: &str, words: &'static str) -> Program {
     let expected = Expected::Refusal(words);
     Program { expected, ..Program::new(format!("refused-{what}"), 60, command) }
 }
 
-/// rxdrop, txpush and l2fwd on so many queues of one interface, the other interface sending to it.
+/// rxdrop, txpush and l2fwd on `queues` queues of one interface. The other interface sends to it.
 ///
-/// Each sample opens the port anew, upon which igb loses its link for a second or two
-/// (igb_xdp_setup): hence the length of a sample.
+/// Each sample opens the port again, and igb loses its link for a second or two (igb_xdp_setup). So
+/// samples are long.
 fn sockets(driver: &str, mode: &'static str, queues: u16) -> [Program; 3] {
     ["rxdrop", "txpush", "l2fwd"].map(|case| {
         let bench = "wirelane bench sockets --all --samples 1 --size 64";
@@ -248,7 +249,7 @@ fn sockets(driver: &str, mode: &'static str, queues: u16) -> [Program; 3] {
             beside: (case != "txpush").then(|| words(&load(driver, mode))),
             expected: Expected::Rates(
                 ports.len(),
-                // What only sends has no program, and so no mode of it.
+                // Without an XDP program, a sender has the mode `copy`.
                 if case == "txpush" && mode != "zerocopy" { "copy" } else { mode },
             ),
             ..Program::new(format!("{case}-{driver}"), 180, &subject)
@@ -264,9 +265,9 @@ fn load(driver: &str, mode: &str) -> String {
     )
 }
 
-/// The other suites of `wirelane bench` on one interface, the other one sending to it from outside.
-/// Their rates mean nothing: they have to measure something, in the mode that the driver has, by so
-/// many engines.
+/// The other suites of `wirelane bench` on one interface. The other interface sends to it, as if
+/// from outside. Their rates have no meaning: they must measure something, in the mode of the
+/// driver, with this number of engines.
 fn bench(driver: &str, mode: &'static str, engines: usize) -> [Program; 7] {
     let outside = load(driver, mode);
     let xdp = format!("--port xdp:{driver}0?mode={mode} --all");
@@ -280,15 +281,16 @@ fn bench(driver: &str, mode: &'static str, engines: usize) -> [Program; 7] {
     let outside = Some(outside.as_str());
     let packet_mode = "tpacket-v3";
     [
-        // The paper's last three conditions, by one thread and by one per queue; without copies
-        // where the driver has that.
+        // The paper's last three conditions, with one thread and with one per queue; without copies
+        // if the driver has that mode.
         program("capture", &format!("capture {xdp} --disk /tmp --quick"), outside, 6, mode),
         program("capture-packet", &format!("capture {packet} --quick"), outside, 4, packet_mode),
         program("scaling", &format!("scaling {packet} --quick"), outside, 1, packet_mode),
         program("record", &format!("record {xdp} --quick"), outside, 1, mode),
-        // Not with --quick, where a program must be ready after six seconds: too few here.
+        // Without --quick, whose time limit of six seconds for a program to get ready is too short
+        // here.
         program("flows", &format!("flows {xdp}"), outside, 2, mode),
-        // The kernel's discipline, and around it.
+        // Through the kernel's discipline and around it.
         program("qdisc", &format!("qdisc {packet} --quick"), None, 2, ""),
         program(
             "send",
@@ -300,13 +302,13 @@ fn bench(driver: &str, mode: &'static str, engines: usize) -> [Program; 7] {
     ]
 }
 
-/// The search for the highest rate without loss; the kernel sends by the other interface, if it
-/// does.
+/// The search for the highest rate without loss. The kernel sends through the other interface, if
+/// it can.
 fn noloss(driver: &str, mode: &'static str, sends: bool) -> Program {
     let far = format!("{driver}1");
     let arguments =
         format!("noloss --port xdp:{driver}0?mode={mode} --all --load {far} --size 64 --quick");
-    // What the kernel sends leaves by a driver only while that has a program (igb_xdp_xmit).
+    // A driver transmits the kernel's frames only while it has a program (igb_xdp_xmit).
     let listener = format!("wirelane capture xdp:{far}?mode={mode} --all --other off");
     Program {
         beside: Some(words(&listener)),

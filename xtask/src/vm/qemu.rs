@@ -13,10 +13,10 @@ use wirelane_testkit::netns::Namespace;
 use super::packages::{Kernel, Qemu};
 use super::plan::CPUS;
 
-/// What the virtio_net are behind: they can have several queues.
+/// The TAP devices of the virtio_net, which can have several queues.
 const TAPS: [&str; 2] = ["tap0", "tap1"];
 
-/// What is booted.
+/// The parts of a guest to boot.
 pub(crate) struct Guest<'a> {
     pub(crate) kernel: &'a Kernel,
     pub(crate) initramfs: &'a Path,
@@ -25,18 +25,18 @@ pub(crate) struct Guest<'a> {
     pub(crate) virtio_queues: u16,
 }
 
-/// What the guest sees of this machine.
+/// The files of this machine that the guest can see.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Share {
     Nothing,
-    /// All files, to read.
+    /// All files, read-only.
     Files,
 }
 
 /// Boots `guest`, passes each line of the second serial port to `line`, and returns when it has
 /// powered off, after `limit` at the latest.
 ///
-/// What the kernel says goes to the file `console`.
+/// The kernel's messages are written to the file `console`.
 pub(crate) fn boot(
     qemu: &Qemu,
     guest: &Guest<'_>,
@@ -58,7 +58,7 @@ pub(crate) fn boot(
         .args(["-serial", &format!("file:{}", console.display()), "-serial", "stdio"])
         .stdin(Stdio::null())
         .stdout(Stdio::piped());
-    // A child starts where the calling thread is.
+    // A child starts in the namespace of the calling thread.
     let child = namespace.inside(|| end_with_thread(&mut command).spawn());
     let mut child = child.map_err(|error| format!("cannot start QEMU: {error}"))?;
 
@@ -71,7 +71,7 @@ pub(crate) fn boot(
     ending
 }
 
-/// A bridge between two TAP devices, in a namespace of its own. It learns no addresses: every frame
+/// A bridge between two TAP devices, in a separate namespace. It learns no addresses: every frame
 /// that enters at one end leaves at the other.
 fn cable(queues: u16) -> Namespace {
     let namespace = Namespace::new();
@@ -96,7 +96,7 @@ fn machine(command: &mut Command, share: Share) {
     };
 }
 
-/// The file system of this machine by 9p, whose tag `guest-init` knows.
+/// The file system of this machine through 9p, with a tag that `guest-init` uses.
 const FILES: [&str; 4] = [
     "-fsdev",
     "local,id=host,path=/,security_model=none,readonly=on,multidevs=remap",
@@ -104,7 +104,7 @@ const FILES: [&str; 4] = [
     "virtio-9p-pci,fsdev=host,mount_tag=host",
 ];
 
-/// Each igb needs a root port of its own: its virtual functions take further slots of the bus.
+/// Each igb needs a separate root port: its virtual functions take further slots of the bus.
 fn igb(command: &mut Command) {
     for number in 0..2 {
         let port = format!("pcie-root-port,id=port{number},chassis={number}");
@@ -115,10 +115,10 @@ fn igb(command: &mut Command) {
     }
 }
 
-/// AF_XDP takes a virtio_net only without the offloads that let frames exceed the MTU
-/// (virtnet_xdp_set), and in zero-copy mode only when it uses the kernel's DMA interface, which is
-/// what `iommu_platform` says (virtnet_xsk_pool_enable). With `rss` the guest says how flows are
-/// spread over its queues, as a network card lets its driver do; without it the TAP device decides.
+/// AF_XDP needs a virtio_net without the offloads that let frames exceed the MTU (virtnet_xdp_set).
+/// Zero copy also needs the kernel's DMA interface, which `iommu_platform` selects
+/// (virtnet_xsk_pool_enable). With `rss`, the guest determines how flows are spread over its
+/// queues, like the driver of a network card; without it the TAP device does.
 fn virtio(command: &mut Command, queues: u16) {
     let several = if queues > 1 { "on" } else { "off" };
     for (number, tap) in (0..).zip(TAPS) {
@@ -140,11 +140,11 @@ fn mac(kind: u8, number: u8) -> String {
     format!("02:57:4c:00:{kind:02x}:{number:02x}")
 }
 
-/// Passes on what the guest writes until it is gone or the time is over.
+/// Passes on the guest's output until its end or the time limit.
 fn follow(child: &mut Child, deadline: Instant, line: &mut impl FnMut(&str)) -> Result<(), String> {
     let stdout = child.stdout.take().ok_or("QEMU has no output")?;
     let (sender, lines) = channel();
-    // Ends with QEMU, whose output is then at its end.
+    // The thread ends with QEMU, at the end of its output.
     thread::spawn(move || {
         let mut reader = BufReader::new(stdout);
         let mut bytes = Vec::new();

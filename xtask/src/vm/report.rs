@@ -1,4 +1,4 @@
-//! What the guest says, counted.
+//! Counts the results in the guest's output.
 
 use std::collections::VecDeque;
 
@@ -14,13 +14,13 @@ pub(crate) struct Report {
     running: Option<Said>,
     ended: Vec<(Said, String)>,
     notes: Vec<String>,
-    /// What is wrong apart from the programs.
+    /// Problems other than failed programs.
     failures: Vec<String>,
-    /// Whether the guest came to the end of its plan.
+    /// Whether the guest finished its plan.
     done: bool,
 }
 
-/// What a program said.
+/// The output of a program.
 #[derive(Default)]
 struct Said {
     name: String,
@@ -28,12 +28,12 @@ struct Said {
     tests: libtest::Report,
     /// The tests that failed, by name.
     failed: Vec<String>,
-    /// Whether the harness is listing these.
+    /// Whether the harness is printing the names of failed tests.
     lists_failures: bool,
     /// Why tests were skipped.
     skipped: Vec<String>,
     rates: Vec<Rate>,
-    /// What a measuring program left out, and why.
+    /// Cases that a measuring program left out, with the reasons.
     unmeasured: Vec<String>,
 }
 
@@ -45,7 +45,7 @@ struct Rate {
 }
 
 impl Report {
-    /// Takes one line in.
+    /// Reads one line.
     pub(crate) fn line(&mut self, line: &str) {
         let Some(marker) = line.strip_prefix("@@ ") else {
             if let Some(running) = &mut self.running {
@@ -80,11 +80,11 @@ impl Report {
     /// The tests of the program `name` that failed.
     pub(crate) fn failed_tests(&self, name: &str) -> Vec<String> {
         let ended = self.ended.iter().find(|(said, _)| said.name == name);
-        // What was killed did not come to its list.
+        // A killed program has not listed its failed tests.
         ended.map(|(said, _)| said.failed.clone()).unwrap_or_default()
     }
 
-    /// The end of what the programs of these names said.
+    /// The end of the output of these programs.
     pub(crate) fn said(&self, names: &[String]) -> String {
         let of = |said: &&Said| names.contains(&said.name);
         let all = self.ended.iter().map(|(said, _)| said).chain(&self.running).filter(of);
@@ -111,7 +111,7 @@ impl Report {
     }
 }
 
-/// So many lines of a program are kept.
+/// How many lines of a program are kept.
 const KEPT: usize = 200;
 
 impl Said {
@@ -137,8 +137,8 @@ impl Said {
         self.lines.push_back(line.to_owned());
     }
 
-    /// The counts of one program, which ended as `end` says: `SECONDS REASON`. One without test
-    /// results and rates counts as one check.
+    /// The counts of one program. `end` is `SECONDS REASON`. A program without test results and
+    /// rates counts as one check.
     fn outcome(&self, program: &Program, end: &str) -> Outcome {
         let (seconds, reason) = end.split_once(' ').unwrap_or((end, ""));
         let succeeded = reason == "exit 0";
@@ -178,8 +178,7 @@ impl Said {
         counts
     }
 
-    /// Tests that were skipped passed as the harness sees it; those that are left out it does not
-    /// count.
+    /// The harness counts skipped tests as passed, and does not count tests that are left out.
     fn test_counts(&self, program: &Program, succeeded: bool) -> Outcome {
         let mut counts = self.tests.outcome(succeeded);
         let skipped = self.skipped.len().min(counts.passed);
@@ -193,8 +192,7 @@ impl Said {
 }
 
 impl Rate {
-    /// Something moved, in the mode that was expected. How much means nothing on an emulated
-    /// machine.
+    /// Whether packets moved, in the expected mode. The rate has no meaning on an emulated machine.
     fn is_right(&self, expected: Expected) -> bool {
         let Expected::Rates(_, mode) = expected else { return true };
         self.value > 0.0 && self.mode.contains(mode)
@@ -206,7 +204,7 @@ fn measured(line: &str) -> Option<Value> {
     line.starts_with('{').then(|| serde_json::from_str::<Value>(line).ok())?
 }
 
-/// What can only be known where packets moved, best first: of each row of a case there is one.
+/// Metrics that show that packets moved, best first. Each row of a case has one of them.
 const MOVED: [&str; 3] = ["packets_per_s", "cpu_ns_per_packet", "ns_per_packet"];
 
 fn rates(report: &Value) -> Vec<Rate> {
@@ -225,7 +223,7 @@ fn rates(report: &Value) -> Vec<Rate> {
     MOVED.into_iter().map(of).find(|rates| !rates.is_empty()).unwrap_or_default()
 }
 
-/// What a report lists as not measured.
+/// The cases that a report lists as not measured.
 fn unmeasured(report: &Value) -> Vec<String> {
     let skipped = report["skipped"].as_array().into_iter().flatten();
     skipped.map(|entry| entry.as_str().map_or_else(|| entry.to_string(), str::to_owned)).collect()

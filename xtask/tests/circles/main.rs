@@ -1,11 +1,11 @@
-//! No circle between the files of a crate: no file uses an item of a file that, itself or through
-//! others, uses one of its own.
+//! Checks that the files of a crate have no circular uses: no file uses an item of another file
+//! that uses it, directly or through others.
 //!
-//! A use is a path in the code, not an import. A re-export is a use, too: the file uses what it
-//! hands on, and whoever takes an item from there uses this file as well as the one that defines
-//! it. So a child of a `mod.rs` that hands it on imports from its siblings, not from that `mod.rs`.
-//! Test code is left out, as it may look at everything. The crates themselves cannot form a circle,
-//! cargo sees to that.
+//! A use is a path in the code; an import alone does not count. A re-export is a use, too: the file
+//! uses the item that it re-exports. A file that takes the item from there uses this file as well
+//! as the file that defines it. So a child of a `mod.rs` that re-exports it must import from its
+//! siblings instead of that `mod.rs`. Test code is left out, because tests may use everything.
+//! Circles of crates are impossible: cargo rejects them.
 
 mod source;
 
@@ -38,7 +38,7 @@ fn a_circle_is_found_and_named() {
     let names: Vec<Vec<String>> = circles.iter().map(names).collect();
     // `test.rs` uses `a.rs` in tests only.
     let sample = |name: &str| format!("xtask/tests/circles/sample/{name}");
-    // Of items, of a re-export and what takes it, of a module that is handed on.
+    // Circles of items, of a re-export and its user, and of a re-exported module.
     let expected =
         [&["a.rs", "b.rs", "c/mod.rs"][..], &["d.rs", "lib.rs"], &["e.rs", "facade/f.rs"]];
     assert_eq!(
@@ -68,7 +68,7 @@ fn crates(root: &Path) -> Vec<PathBuf> {
     entries
 }
 
-/// Groups of files each of which reaches all others of its group.
+/// Groups of files in which each file reaches all others.
 fn circles(uses: &Uses) -> Vec<BTreeSet<PathBuf>> {
     let reach: BTreeMap<&PathBuf, BTreeSet<&PathBuf>> =
         uses.keys().map(|file| (file, reached(file, uses))).collect();
@@ -82,7 +82,7 @@ fn circles(uses: &Uses) -> Vec<BTreeSet<PathBuf>> {
     circles.into_iter().collect()
 }
 
-/// The files that `file` uses, itself or through others.
+/// The files that `file` uses, directly or through others.
 fn reached<'a>(file: &Path, uses: &'a Uses) -> BTreeSet<&'a PathBuf> {
     let mut reached = BTreeSet::new();
     let mut open: Vec<&PathBuf> = uses[file].keys().collect();

@@ -1,5 +1,4 @@
-//! The modules of a crate as its source has them: what each file defines, imports and names in its
-//! code.
+//! The modules of a crate: for each file its definitions, its imports and the paths in its code.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -14,7 +13,7 @@ use super::Uses;
 /// Segments of a path, such as `["crate", "port", "Rx"]`.
 type Names = Vec<String>;
 
-/// A crate, by the paths of its modules.
+/// A crate: modules by path.
 #[derive(Default)]
 pub(super) struct Crate(BTreeMap<Names, Module>);
 
@@ -23,10 +22,10 @@ struct Module {
     file: PathBuf,
     items: BTreeSet<String>,
     children: BTreeSet<String>,
-    /// Name → the path that it stands for.
+    /// Name → the path that it is an alias of.
     imports: BTreeMap<String, Names>,
     globs: Vec<Names>,
-    /// Paths in the code, imports left out.
+    /// Paths in the code, without imports.
     paths: BTreeSet<Names>,
     /// Paths of re-exports; a glob is the path of its module.
     handed_on: BTreeSet<Names>,
@@ -44,7 +43,7 @@ impl Crate {
         all
     }
 
-    /// Which file uses which items of which other files.
+    /// For each file, the items that it uses, by the file that has them.
     pub(super) fn uses(&self) -> Uses {
         let mut uses = Uses::new();
         for (name, module) in &self.0 {
@@ -63,7 +62,7 @@ impl Crate {
         uses
     }
 
-    /// `directory` is where the files of child modules are.
+    /// `directory` has the files of child modules.
     fn add_file(&mut self, name: Names, file: &Path, directory: &Path) {
         let text = fs::read_to_string(file).unwrap_or_else(|error| panic!("{file:?}: {error}"));
         let parsed = syn::parse_file(&text).unwrap_or_else(|error| panic!("{file:?}: {error}"));
@@ -98,7 +97,7 @@ impl Crate {
         self.0.insert(name, module);
     }
 
-    /// The place of the module that `path` names in the module `at`.
+    /// The place of the module `path`, seen from the module `at`.
     fn module(&self, at: &[String], path: &[String]) -> Option<Place> {
         let Some((first, rest)) = path.split_first() else {
             return Some((self.0.get(at)?.file.clone(), "the module".to_owned()));
@@ -111,8 +110,8 @@ impl Crate {
         }
     }
 
-    /// Adds the place that defines what `path` names in the module `at` to `used`, and each place
-    /// that hands it on by a re-export. Returns whether it is an item of this crate.
+    /// Resolves `path` in the module `at`. Adds the place of its definition to `used`, and each
+    /// place that re-exports it. Returns whether it is an item of this crate.
     fn resolve(&self, at: &[String], path: &[String], used: &mut Vec<Place>, depth: usize) -> bool {
         let Some((first, rest)) = path.split_first() else { return false };
         let Some(module) = self.0.get(at).filter(|_| depth < 20) else {
@@ -151,7 +150,7 @@ impl Crate {
 }
 
 impl Module {
-    /// Adds what `tree` imports behind `path`, which a re-export hands on.
+    /// Adds the imports of `tree` below `path`, which may be a re-export.
     fn import(&mut self, mut path: Names, tree: &UseTree, is_handed_on: bool) {
         match tree {
             UseTree::Path(tree) => {
@@ -183,7 +182,7 @@ impl Module {
         }
     }
 
-    /// `use x;` of a crate stands for nothing here.
+    /// Ignores `use x;`, which imports a crate.
     fn add_import(&mut self, name: String, path: Names, is_handed_on: bool) {
         if path.len() > 1 {
             if is_handed_on {
@@ -224,11 +223,11 @@ impl Module {
     }
 }
 
-/// Adds the paths in `tokens` to `found`, each behind `prefix`: macro calls and imports within
-/// functions included.
+/// Adds the paths in `tokens` to `found`, each below `prefix`: also in macro calls and in imports
+/// within functions.
 fn paths(tokens: TokenStream, prefix: &Names, found: &mut BTreeSet<Names>) {
     let mut tokens = tokens.into_iter().peekable();
-    // Behind a dot there is a field or a method, behind a quote a lifetime.
+    // A field or a method follows a dot, and a lifetime a quote.
     let mut follows = ' ';
     while let Some(token) = tokens.next() {
         match token {

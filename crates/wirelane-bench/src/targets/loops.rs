@@ -79,7 +79,7 @@ fn rings(book: &mut Book<'_>) {
         };
         let values = match cores {
             "1" => beside(None),
-            // The distance of the CPUs does not matter, as long as it is the same for both.
+            // Any distance of the CPUs, if it was the same for both.
             _ => Distance::ALL.into_iter().flat_map(|apart| beside(Some(apart))).collect(),
         };
         let what = format!("Ring, {what}: cycles beside DPDK's {RING}");

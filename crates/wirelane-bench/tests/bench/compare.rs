@@ -71,7 +71,7 @@ fn a_run_is_not_worse_than_itself_and_a_slower_one_is() {
     }
     let compare = |new: &str| {
         let (old, new) = (path("old"), path(new));
-        // A busy machine may double the CPU time of some samples, but not of all.
+        // A busy machine may double the CPU time of some samples, never of all.
         let args = ["compare", old.to_str().unwrap(), new.to_str().unwrap(), "--threshold", "100"];
         bench(&args)
     };

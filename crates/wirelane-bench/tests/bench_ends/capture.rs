@@ -37,7 +37,7 @@ pub(super) fn has_its_figures(report: &Value) {
             assert!(figures.len() == 2, "{} {metric}: {figures:?}", program.name);
             assert!(figures.iter().all(|cpu| *cpu > 0.0), "{} {metric}: {figures:?}", program.name);
         }
-        // A busy machine may lose some packets, but not all.
+        // A busy machine may lose some packets, never all.
         let lost = figures("cpu", peer, "lost_share");
         assert!(lost.len() == 2 && lost.iter().all(|lost| *lost < 1.0), "{lost:?}");
         let ratio = list("ratios").iter().find(|ratio| ratio["peer"].as_str() == peer);

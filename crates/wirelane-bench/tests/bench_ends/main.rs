@@ -188,7 +188,7 @@ fn interfaces() -> Vec<String> {
     table.lines().filter_map(|line| Some(line.split_once(':')?.0.trim().to_owned())).collect()
 }
 
-/// The network namespaces of a process, and those that it holds open.
+/// The network namespaces that a process is in or holds open.
 fn namespaces_of(process: &Path) -> BTreeSet<u64> {
     let mut links = entries(&process.join("fd"));
     links.extend(entries(&process.join("task")).into_iter().map(|thread| thread.join("ns/net")));

@@ -172,8 +172,8 @@ pub(super) fn cases(tables: &Tables) -> Vec<GsoCase> {
     let most = tables.shares.iter().max().copied();
     cases.retain(|case| {
         // The stack always fragments UDP, never a port. Before the TAP device, only Wirelane
-        // merges. Only `packet:` and `tap:` pass long frames on. Between TAP devices, the kernel
-        // cannot segment without Wirelane or behind a port.
+        // merges. Only `packet:` and `tap:` pass long frames on. Between TAP devices, every packet
+        // passes Wirelane, and the kernel cannot segment behind a port.
         let is_handed_on = case.offloading.is_handed_on();
         let is_of_tcp = is_handed_on || case.offloading == Offloading::Stack;
         let can_be = match case.way {
