@@ -1,4 +1,5 @@
-//! The step `portable`: the crates that know no system build for WebAssembly, which has none.
+//! The step `portable`: the crates that use no operating system build for WebAssembly, which has
+//! none.
 
 use crate::cargo;
 use crate::context::Context;
@@ -6,7 +7,7 @@ use crate::step::Outcome;
 use crate::targets;
 
 const TARGET: &str = "wasm32-wasip1";
-/// Without their default features: compression takes a C compiler for the target.
+/// The crates, built without default features: compression needs a C compiler for the target.
 const CRATES: [&str; 6] = [
     "wirelane-wire",
     "wirelane-pcap",

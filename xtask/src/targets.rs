@@ -4,7 +4,8 @@ use std::process::Command;
 
 use crate::{cargo, setup};
 
-/// Whether code can be built for `target`; installs what is missing if it can.
+/// Whether code can be built for `target`; first installs the target if it is missing and rustup
+/// can.
 pub(crate) fn ensure(target: &str) -> bool {
     if !has(target) && setup::find("rustup").is_some() {
         cargo::succeeds(Command::new("rustup").args(["target", "add", target]));

@@ -5,7 +5,8 @@
 //! with few device interrupts ([`Quiet`]). Each figure is the median of the rounds, followed by the
 //! best round. The last lines give ratios within a round, and the rate of checksums.
 //!
-//! `-- tcp4` measures only cases with that name. `-- --vectors avx2` limits checksums to AVX2.
+//! `-- tcp4` measures only cases whose names contain it. `-- --vectors avx2` limits checksums to
+//! AVX2.
 #![allow(clippy::expect_used, clippy::print_stdout, clippy::unwrap_used)]
 
 use std::hint::black_box;

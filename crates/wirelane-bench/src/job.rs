@@ -23,20 +23,20 @@ use crate::report::Report;
 use crate::row::{Params, Row, Source, Subject, unit};
 use crate::statistics::rounds::Rounds;
 
-/// Is called with the number of the round and the title of the next case.
+/// Called with the number of the round and the title of the next case.
 pub type Progress<'a> = &'a mut dyn FnMut(u32, &str);
 
-/// The usual number of failures in a row after which a case is measured no more.
+/// The usual number of failures in a row after which a case is no longer measured.
 const MOST_FAILURES: u32 = 2;
 
-/// How thoroughly to measure.
+/// The number and length of samples, and the time limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Plan {
-    /// Rounds, which is samples of every figure.
+    /// Rounds; each is one sample of every figure.
     pub samples: usize,
-    /// How long a sample takes, about.
+    /// The approximate length of a sample.
     pub window: Duration,
-    /// No round begins that would end later than this.
+    /// A round other than the first begins only if it can end before this limit.
     pub limit: Option<Duration>,
 }
 
@@ -48,24 +48,24 @@ impl Plan {
         Self { samples: effort.rounds(), window, limit: None }
     }
 
-    /// Of loops inside this process: there is time for more samples.
+    /// A plan for loops inside this process, which have time for more samples.
     pub(crate) fn of_loops(effort: &Effort) -> Self {
         let plan = Self::of(effort, [200, 50, 30]);
         Self { samples: effort.samples(effort.choose([7, 5, 5])), ..plan }
     }
 }
 
-/// A suite at work.
+/// A running suite.
 pub struct Job<'a> {
     /// The suite.
     pub suite: &'static str,
     /// The options of the user.
     pub effort: Effort,
-    /// How thoroughly to measure.
+    /// The plan of the suite.
     pub plan: Plan,
-    /// The round that is going on, from 1.
+    /// The current round, from 1.
     pub(crate) round: u32,
-    /// Where rows and reasons go.
+    /// The receiver of rows and reasons.
     pub report: &'a mut Report,
     /// Ends the run early and keeps the samples so far.
     pub stop: &'a AtomicBool,
@@ -74,7 +74,7 @@ pub struct Job<'a> {
 }
 
 impl<'a> Job<'a> {
-    /// Of a suite.
+    /// A job of a suite.
     pub fn new(
         suite: &'static str,
         plan: Plan,
@@ -86,16 +86,16 @@ impl<'a> Job<'a> {
         Self { suite, effort, plan, round: 1, report, stop, progress, own }
     }
 
-    /// The same with this program as our own command.
+    /// Uses this program as Wirelane's command.
     #[must_use]
     pub fn of_command(self, own: &Path) -> Self {
         Self { own: OnceCell::from(own.to_owned()), ..self }
     }
 
-    /// Our own command.
+    /// The path of Wirelane's command.
     ///
     /// # Errors
-    /// It is neither beside this program nor on the `PATH`.
+    /// It is neither in the directory of this program nor on the `PATH`.
     pub(crate) fn own(&self) -> Result<&Path> {
         if let Some(own) = self.own.get() {
             return Ok(own);
@@ -104,7 +104,7 @@ impl<'a> Job<'a> {
         Ok(self.own.get_or_init(|| found))
     }
 
-    /// A part of it, with its own plan.
+    /// A part of the job, with a separate plan.
     pub(crate) fn with(&mut self, plan: Plan) -> Job<'_> {
         Job {
             suite: self.suite,
@@ -118,12 +118,12 @@ impl<'a> Job<'a> {
         }
     }
 
-    /// A part of it, with its own limit of time.
+    /// A part of the job, with a separate time limit.
     pub(crate) fn within(&mut self, limit: Option<Duration>) -> Job<'_> {
         self.with(Plan { limit, ..self.plan })
     }
 
-    /// The rest of the time limit, `begin` being its start.
+    /// The rest of the time limit, which started at `begin`.
     pub(crate) fn left(&self, begin: Instant) -> Option<Duration> {
         self.plan.limit.map(|limit| limit.saturating_sub(begin.elapsed()))
     }
@@ -133,7 +133,7 @@ impl<'a> Job<'a> {
         self.stop.load(Ordering::Relaxed)
     }
 
-    /// Says what is measured next.
+    /// Reports the next measurement as progress.
     pub(crate) fn tell(&mut self, what: &str) {
         (self.progress)(self.round, what);
     }
@@ -148,7 +148,7 @@ impl<'a> Job<'a> {
         result.map_err(|error| self.skip(case, error)).ok()
     }
 
-    /// Where another program is; that it is missing is noted.
+    /// The path of another program. A missing program is noted.
     pub(crate) fn find(&mut self, program: &'static str) -> Option<PathBuf> {
         let found = find(program);
         if found.is_none() {
@@ -157,7 +157,7 @@ impl<'a> Job<'a> {
         found
     }
 
-    /// Rows about this.
+    /// The subject of Wirelane's rows.
     pub(crate) fn subject(&self, case: &'static str, params: Params) -> Subject {
         Subject { suite: self.suite, case, peer: None, params }
     }
@@ -186,9 +186,9 @@ impl<'a> Job<'a> {
         Ok(Ended { output, elapsed, cpu })
     }
 
-    /// Measures all cases in rounds, and adds their rows. A case that fails is noted with its
-    /// reason, and usually measured once more in the next round. Each round starts with the next
-    /// case, so that no case is always first; the first round, perhaps the only one, keeps the
+    /// Measures all cases in rounds, and adds their rows. The failure of a case is noted with its
+    /// reason, and the case is usually measured again in the next round. Each round starts with the
+    /// next case, so that no case is always first. The first round, perhaps the only one, keeps the
     /// order.
     ///
     /// # Errors
@@ -326,8 +326,7 @@ impl<F: Into<Figure>, I: IntoIterator<Item = F>> From<I> for Sample {
 
 type Measure<'a> = dyn FnMut(&mut Job<'_>) -> Result<Sample> + 'a;
 
-/// Something that is measured once in every round: a program, or several together, under one
-/// condition.
+/// A measurement of every round: a program, or several together, under one condition.
 pub(crate) struct Case<'a> {
     name: &'static str,
     peer: Option<&'static str>,
@@ -375,17 +374,17 @@ impl<'a> Case<'a> {
         Self { skipped_as, ..self }
     }
 
-    /// The case is measured no more after its first failure.
+    /// The case is no longer measured after its first failure.
     pub(crate) fn once(self) -> Self {
         Self { most_failures: 1, ..self }
     }
 
-    /// The whole run fails with it if `is_required`.
+    /// A failure of the case ends the run with an error if `is_required`.
     pub(crate) fn required(self, is_required: bool) -> Self {
         Self { is_required, ..self }
     }
 
-    /// A row for each metric, in the order in which they came.
+    /// A row for each metric, in order of first appearance.
     fn rows(&self, suite: &'static str) -> Vec<Row> {
         let params = self.samples.iter().rev().find_map(|sample| sample.params.as_ref());
         let params = params.unwrap_or(&self.params);
@@ -415,7 +414,7 @@ pub(crate) fn go_on(stop: &AtomicBool) -> Result<()> {
     if is_stopped { Err(Error::failed("the run", "was ended")) } else { Ok(()) }
 }
 
-/// Sleeps.
+/// Sleeps for `time`, or until the run is stopped.
 pub(crate) fn pause(time: Duration, stop: &AtomicBool) -> Result<()> {
     wait(time, stop, || false)
 }

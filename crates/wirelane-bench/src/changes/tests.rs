@@ -37,17 +37,17 @@ fn what_the_machine_did_is_no_regression() {
     assert_eq!(verdict(quiet(), with_control(&slow, &steady)), Verdict::Regression);
     assert_eq!(verdict(quiet(), with_control(&slow, &slower)), Verdict::Unclear);
     assert_eq!(verdict(with_control(&slow, &slower), quiet()), Verdict::Unclear);
-    // Three times slower is more than that.
+    // The figure is three times slower, which exceeds the change of the control.
     let slowest = slow.map(|value| 2.0 * value);
     assert_eq!(verdict(quiet(), with_control(&slowest, &slower)), Verdict::Regression);
-    // CPU time is seen by the CPU time of the control, which did not move.
+    // CPU time is compared with the CPU time of the control, which has not changed.
     let [mut old] = quiet();
     let [mut new] = with_control(&slow, &slower);
     for report in [&mut old, &mut new] {
         report.rows[0].metric = "cpu_ns_per_packet".into();
     }
     assert_eq!(verdict([old], [new]), Verdict::Regression);
-    // Counts do not depend on it.
+    // Counts do not depend on the machine's speed.
     let [mut old] = with_control(&[6.0; 5], &steady);
     let [mut new] = with_control(&[8.0; 5], &slower);
     for report in [&mut old, &mut new] {
@@ -58,7 +58,8 @@ fn what_the_machine_did_is_no_regression() {
 
 #[test]
 fn few_samples_prove_little() {
-    // In order, and apart by more than the threshold: by chance one time in twenty.
+    // All new samples are worse by more than the threshold, which happens by chance one time in
+    // twenty.
     assert_eq!(
         verdict("ns_per_packet", &[10.0, 11.0, 12.0], &[14.0, 15.0, 16.0]),
         Verdict::Unclear
@@ -93,7 +94,7 @@ fn a_shift_of_all_samples_is_a_regression() {
 fn noise_is_no_regression() {
     let quiet = [10.0, 10.1, 10.2, 9.9, 10.0];
     assert_eq!(verdict("ns_per_packet", &quiet, &[10.1, 10.3, 10.2, 10.0, 9.8]), Verdict::Same);
-    // One sample as before is enough to doubt the others.
+    // One unchanged sample is enough to doubt the others.
     assert_eq!(verdict("ns_per_packet", &quiet, &[20.0, 30.0, 25.0, 40.0, 10.0]), Verdict::Unclear);
     // Worse, but by less than the threshold.
     assert_eq!(verdict("ns_per_packet", &quiet, &[10.6; 5]), Verdict::Same);

@@ -42,9 +42,9 @@ pub(crate) struct AllArgs {
 /// Runs the command.
 ///
 /// # Errors
-/// The folder cannot be written.
+/// The folder, the report or the page cannot be written.
 pub(crate) fn run(args: &AllArgs) -> Result<()> {
-    // Before minutes are spent.
+    // An error shows before minutes are spent on measuring.
     fs::create_dir_all(&args.report).map_err(|error| failed(&args.report, "create", error))?;
     let (quick, json, samples) = (args.quick, args.json, args.samples);
     let effort = Effort { quick, json, samples, brief: !quick };

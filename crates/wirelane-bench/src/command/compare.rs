@@ -41,7 +41,7 @@ fn percent(text: &str) -> std::result::Result<f64, String> {
 /// Runs the command.
 ///
 /// # Errors
-/// A report cannot be read, the two have no figure in common, or something became worse.
+/// A report cannot be read, the two have no figure in common, or a figure became worse.
 pub(crate) fn run(args: &CompareArgs) -> Result<()> {
     let comparison = compare(&read(&args.old)?, &read(&args.new)?, args.threshold / 100.0);
     if comparison.changes.is_empty() {
@@ -63,7 +63,7 @@ pub(crate) fn run(args: &CompareArgs) -> Result<()> {
     }
 }
 
-/// The report at `path`, or all in the folder of that name.
+/// The report at `path`, or all reports in the directory of that name.
 fn read(path: &Path) -> Result<Vec<Recorded>> {
     let name = |path: &Path| format!("report '{}'", path.display());
     let failed = |path: &Path, error| Error::io(name(path), "read", error);
@@ -84,7 +84,7 @@ fn read(path: &Path) -> Result<Vec<Recorded>> {
     files.iter().map(report).collect()
 }
 
-/// A comparison for people: what changed, then how much did not.
+/// A comparison for people: changed figures, then the numbers of all verdicts.
 struct Table<'a>(&'a Comparison);
 
 impl Display for Table<'_> {

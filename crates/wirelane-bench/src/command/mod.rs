@@ -34,12 +34,12 @@ enum Bench {
     Suite(Named),
 }
 
-/// The whole program, after which its process ends.
+/// The main function of the program.
 pub fn main() -> ExitCode {
     wirelane_cli::companion(|cli: Cli| run(&cli.bench))
 }
 
-/// Fails if the suite cannot measure, or the answer cannot be written.
+/// Fails if the suite cannot measure, or the output cannot be written.
 fn run(bench: &Bench) -> Result<()> {
     match bench {
         Bench::All(args) => all::run(args),
@@ -48,7 +48,7 @@ fn run(bench: &Bench) -> Result<()> {
     }
 }
 
-/// Runs a suite and prints what it measured.
+/// Runs a suite and prints its report.
 fn measure(suite: &Ready) -> Result<()> {
     let report = collect(|run| run.alone(suite))?;
     if suite.json {

@@ -19,7 +19,7 @@ use wirelane_cli::page::{document, number, plain};
 use self::plot::range;
 use self::sources::{Cell, Figure, Table};
 
-/// The page.
+/// Renders the page.
 pub fn render(report: &Report) -> String {
     let suites = in_order(report.rows.iter().map(|row| row.suite));
     let body = html! {

@@ -1,12 +1,12 @@
-//! Bars with the range of their samples, as SVG that takes its colours from the page.
+//! Bars with the range of their samples, as SVG with the colours of the page.
 
 use maud::{Markup, html};
 use wirelane_cli::page::number;
 
 use crate::row::{ENOUGH, Row};
 
-/// A bar for each row; all rows have one metric. Places are shares of the width there is, so that
-/// letters are as large on a phone as elsewhere.
+/// A bar for each row; all rows have one metric. Positions are percentages of the available width,
+/// so that letters have the same size on a phone as elsewhere.
 pub(super) fn bars(rows: &[(String, &Row)]) -> Markup {
     const LINE: usize = 34;
     /// The longest bar leaves room for its figure.
@@ -42,11 +42,11 @@ fn percent(value: f64) -> String {
     format!("{value:.2}%")
 }
 
-/// The range of samples, as text; `text` writes a figure.
+/// The range of samples, as text; `text` formats a figure.
 pub(super) fn range(samples: usize, min: f64, max: f64, text: fn(f64) -> String) -> String {
     match samples {
         1 => "1 sample".to_owned(),
-        // How few they are belongs to how far they reach.
+        // With few samples, the range is shown with their number.
         2..ENOUGH => format!("{samples} samples, {}–{}", text(min), text(max)),
         _ => format!("{}–{}", text(min), text(max)),
     }

@@ -23,7 +23,7 @@ use wirelane_lab::Site;
 const POLL: Duration = Duration::from_millis(5);
 /// How long a program may take to get ready, if the run has no shorter limit.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// How long a program may take to end after a request, before it is killed.
+/// How long a program may take to end after SIGTERM, before SIGKILL follows.
 const GRACE: Duration = Duration::from_secs(2);
 
 /// A program that runs. Dropping it ends it, and so does the end of this process.
@@ -197,10 +197,10 @@ impl Running {
         }
     }
 
-    /// Sends SIGINT and waits. Kills the program if it still runs after `limit`.
+    /// Sends SIGINT and waits. Terminates the program if it still runs after `limit`.
     ///
     /// # Errors
-    /// It had to be killed, or ended with a failure.
+    /// It had to be terminated, or ended with a failure.
     pub(crate) fn interrupt(mut self, limit: Duration) -> Result<Output> {
         self.ask_to_end();
         self.wait(limit)
@@ -214,7 +214,7 @@ impl Running {
         }
     }
 
-    /// Waits for its end. Kills it if it still runs after `limit`.
+    /// Waits for its end. Terminates it if it still runs after `limit`.
     pub(crate) fn wait(mut self, limit: Duration) -> Result<Output> {
         let deadline = Instant::now() + limit;
         loop {

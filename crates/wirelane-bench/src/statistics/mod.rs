@@ -1,4 +1,4 @@
-//! Samples: when they are taken, and how far they can be trusted.
+//! Statistics of samples: their rounds, and how far they can be trusted.
 
 pub mod control;
 pub mod quiet;

@@ -1,5 +1,5 @@
-//! XDP programs that take the place of a socket: one that counts and drops, one that sends back,
-//! and one that notes when each packet arrives.
+//! XDP programs in place of a socket: one that counts and drops, one that sends back, and one that
+//! records when each packet arrives.
 
 use std::os::fd::{AsFd, AsRawFd};
 
@@ -18,8 +18,8 @@ const REDIRECT_MAP: i32 = 51;
 
 type Assembled = std::result::Result<Vec<Insn>, AsmError>;
 
-/// Makes maps and a program of them, and puts it on `interface` of the calling thread's network
-/// namespace.
+/// Creates maps and a program that uses them, and attaches it to `interface` of the calling
+/// thread's network namespace.
 fn attach<const N: usize>(
     interface: &str,
     mode: XdpMode,
@@ -43,8 +43,8 @@ fn attach<const N: usize>(
     Ok((maps, link))
 }
 
-/// Counts packets and drops them: the rate of the kernel alone, without any socket. Dropping this
-/// value detaches the program; so does the end of the process.
+/// Counts packets and drops them: the rate of the kernel without a socket. The program is detached
+/// when this value is dropped or the process ends.
 #[derive(Debug)]
 pub(crate) struct Drops {
     counts: [Map; 1],
@@ -52,17 +52,18 @@ pub(crate) struct Drops {
 }
 
 impl Drops {
-    /// Puts the program on `interface` of the calling thread's network namespace.
+    /// Attaches the program to `interface` of the calling thread's network namespace.
     ///
     /// # Errors
-    /// A capability is missing, the driver has no such mode, or another program is there.
+    /// A capability is missing, the driver does not support the mode, or another program is
+    /// attached.
     pub(crate) fn attach(interface: &str, mode: XdpMode) -> Result<Self> {
         let maps = [(MapKind::PercpuArray, "wl_dropped", 8, 1)];
         let (counts, _link) = attach(interface, mode, "wl_drop", maps, count_and_drop)?;
         Ok(Self { counts, _link })
     }
 
-    /// Packets dropped since.
+    /// Packets dropped since the program was attached.
     pub(crate) fn packets(&self) -> Result<u64> {
         let counts = self.counts[0].lookup(0);
         let counts = counts.map_err(|error| Error::os("XDP program that drops", error))?;
@@ -85,8 +86,8 @@ fn count_and_drop([map]: [i32; 1]) -> Assembled {
     drop_it(asm)
 }
 
-/// Swaps the MAC addresses and redirects each packet back out of its interface, as
-/// `xdp_redirect_map` of the kernel's samples does.
+/// Swaps the MAC addresses and redirects each packet back out of its interface, like
+/// `xdp_redirect_map` of the kernel's samples.
 #[derive(Debug)]
 pub(crate) struct Returns {
     _maps: [Map; 1],
@@ -94,7 +95,7 @@ pub(crate) struct Returns {
 }
 
 impl Returns {
-    /// As [`Drops::attach`].
+    /// Like [`Drops::attach`].
     pub(crate) fn attach(interface: &str, mode: XdpMode) -> Result<Self> {
         let failed = |error| Error::os(format!("XDP program on {interface}"), error);
         let index = iface::index(interface).map_err(failed)?;
@@ -133,7 +134,7 @@ fn swap_and_redirect([map]: [i32; 1]) -> Assembled {
     drop_it(asm)
 }
 
-/// Notes when each packet arrives, and drops it.
+/// Records the arrival time of each packet, and drops it.
 #[derive(Debug)]
 pub(crate) struct Arrivals {
     maps: [Map; 2],
@@ -142,7 +143,8 @@ pub(crate) struct Arrivals {
 }
 
 impl Arrivals {
-    /// As [`Drops::attach`], on an interface with one receive queue, with room for `room` packets.
+    /// Like [`Drops::attach`], on an interface with one receive queue, with room for `room`
+    /// packets.
     pub(crate) fn attach(interface: &str, room: u32) -> Result<Self> {
         let maps =
             [(MapKind::Array, "wl_arrived", 8, 1), (MapKind::Array, "wl_times", 8, room.max(1))];
@@ -169,7 +171,7 @@ fn number(map: &Map, position: u32) -> Result<u64> {
     Ok(value.first_chunk().map_or(0, |bytes| u64::from_ne_bytes(*bytes)))
 }
 
-/// One CPU at a time serves the queue, so no other CPU counts.
+/// No lock is needed, because one CPU at a time serves the queue.
 fn note_and_drop([counter, times]: [i32; 2], room: u32) -> Assembled {
     const INDEX: Reg = Reg::R6;
     const NOW: Reg = Reg::R7;

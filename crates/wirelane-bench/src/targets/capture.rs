@@ -3,7 +3,7 @@
 use super::book::{Book, Limit, lowest, ratios};
 
 const SUITE: &str = "capture";
-/// Where packets go, in rows and in words.
+/// The destinations of packets, in rows and in words.
 pub(super) const PLACES: [(&str, &str); 2] = [("none", "reading"), ("memory", "writing to memory")];
 
 pub(super) fn targets(book: &mut Book<'_>) {
@@ -56,7 +56,7 @@ pub(super) fn targets(book: &mut Book<'_>) {
 
 fn cpu(book: &mut Book<'_>) {
     const PEERS: [&str; 3] = ["tcpdump", "dumpcap", "netsniff-ng"];
-    /// Packets among which the start and the end of a process are not most of it.
+    /// With this number of packets, the start and the end of a process are a small part.
     const ENOUGH: f64 = 500_000.0;
     let rows = book.rows;
     for (target, words) in PLACES {

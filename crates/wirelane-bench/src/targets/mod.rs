@@ -1,7 +1,7 @@
-//! The targets: what a figure should be, and whether a run met it.
+//! The targets: the limit of each figure, and whether a run met it.
 //!
 //! A target limits a ratio of two figures, a difference, or a figure itself. Ratios and differences
-//! are taken within a round, before the median: a slow moment of the machine hits both sides.
+//! are computed within a round, before the median: a slow moment of the machine affects both sides.
 
 mod book;
 mod capture;
@@ -17,7 +17,7 @@ use self::book::{Book, Measured};
 pub use self::book::{Limit, Target};
 use crate::row::{Row, Skipped};
 
-/// All targets, as these rows have kept them.
+/// All targets, judged from these rows.
 pub fn targets(rows: &[Row], skipped: &[Skipped]) -> Vec<Target> {
     let mut book = Book { rows: Measured(rows), skipped, targets: Vec::new() };
     capture::targets(&mut book);

@@ -12,7 +12,7 @@ pub(super) fn targets(book: &mut Book<'_>) {
     let rows = book.rows;
     let at = |port| [("port", port), ("size", "64"), ("queues", "1")];
     let of = |case, peer, port, metric| rows.samples([SUITE, case], peer, &at(port), metric);
-    // Of the modes of AF_XDP the peer has one.
+    // The peer has only one of the modes of AF_XDP.
     let native = |case, metric| {
         let mode = if case == "txpush" { "copy" } else { "native" };
         let at = [&at("xdp")[..], &[("mode", mode)]].concat();
@@ -64,7 +64,7 @@ pub(super) fn targets(book: &mut Book<'_>) {
     noloss(book);
 }
 
-/// Wirelane's losses in the rounds in which the peer lost nothing.
+/// Wirelane's losses in the rounds in which the peer lost no packet.
 fn losses(book: &mut Book<'_>) {
     let rows = book.rows;
     let paced = RATES.map(|rate| (PACED, Some(rate.to_string())));

@@ -1,4 +1,4 @@
-//! `wirelane bench` as a user meets it: the program that it becomes, which runs the command beside it.
+//! `wirelane bench` as a user runs it: this program, which runs the command in its directory.
 #![allow(clippy::unwrap_used)]
 
 mod all;

@@ -1,4 +1,4 @@
-//! The page in a browser: it complains of nothing, and fits on a phone.
+//! Opens the page in a browser: it has no errors, and fits on a phone.
 
 use std::fs;
 use std::path::Path;
@@ -6,8 +6,8 @@ use std::path::Path;
 use wirelane_testkit::browser::complaints;
 use wirelane_testkit::tools;
 
-/// Loads `page` into a frame of each of these widths, and reports what does not fit as an error of
-/// the console: the browser itself does not become narrower than a small tablet.
+/// Loads `page` into a frame of each of these widths, and reports overflow as an error of the
+/// console. The window of the browser cannot be narrower than a small tablet.
 const FRAMES: &str = r#"<!DOCTYPE html><link rel="icon" href="data:,">
 <iframe src="index.html" style="width: 390px; height: 800px; border: 0"></iframe>
 <iframe src="index.html" style="width: 1200px; height: 800px; border: 0"></iframe>
@@ -23,7 +23,7 @@ const FRAMES: &str = r#"<!DOCTYPE html><link rel="icon" href="data:,">
   });
 </script>"#;
 
-/// Of the report in `out`, whose page is changed.
+/// Checks the page of the report in `out`, and then changes it.
 pub(super) fn opens_without_an_error(out: &Path) {
     if !tools::require("chromium") {
         return;
@@ -31,7 +31,7 @@ pub(super) fn opens_without_an_error(out: &Path) {
     assert_eq!(complaints(&out.join("index.html")), [""; 0]);
     fs::write(out.join("frames.html"), FRAMES).unwrap();
     assert_eq!(complaints(&out.join("frames.html")), [""; 0]);
-    // The test would notice: a table that does not fit, a script that fails.
+    // The test detects a table that does not fit and a script that fails.
     let page = fs::read_to_string(out.join("index.html")).unwrap();
     let wide =
         page.replace("</h1>", "<pre style='width: 2000px'>wide</pre><script>x.y()</script></h1>");

@@ -37,7 +37,7 @@ fn qdisc_in_json_is_one_object_of_the_schema() {
         });
         wanted.map(|row| row["median"].as_f64().unwrap()).collect()
     };
-    // Two sizes each, two kinds of lockless; 8 producers may end with a queue to empty.
+    // Two sizes for each discipline. With 8 producers, the queue may have to be emptied at the end.
     assert_eq!(locks("fifo", 1, None), [6.0; 2]);
     assert_eq!(
         (locks("bulk", 1, Some(8)), locks("bulk", 1, Some(32))),

@@ -27,7 +27,7 @@ fn capturing_with_one_and_two_queues_stands_beside_dd() {
     let skipped = report["skipped"].as_array().unwrap();
     let has_dd = tools::require("dd");
     for target in ["none", "memory", "disk"] {
-        // Two sizes, one queue and two.
+        // Two sizes, each with one queue and with two.
         assert_eq!(of(None, target, "packets_per_s"), 4, "{target}: {skipped:?}");
         assert_eq!(of(None, target, "efficiency"), 2);
         let is_written = target != "none" && has_dd;
@@ -38,7 +38,7 @@ fn capturing_with_one_and_two_queues_stands_beside_dd() {
     let measured = promises.iter().filter(|promise| promise["median"].is_f64());
     assert_eq!(measured.clone().count(), 4, "reading and writing to memory, of two sizes");
     for promise in measured {
-        // A quick run does not claim what one sample cannot show.
+        // One sample of a quick run is not enough for a verdict.
         assert!(promise["met"].is_null(), "{promise}");
         assert_eq!(promise["reason"], "one sample cannot tell");
     }

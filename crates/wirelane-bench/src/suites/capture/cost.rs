@@ -1,4 +1,5 @@
-//! CPU time of a captured packet: our command, tcpdump, dumpcap and netsniff-ng as processes.
+//! CPU time of a captured packet: Wirelane's command, tcpdump, dumpcap and netsniff-ng as
+//! processes.
 
 use wirelane::error::Result;
 
@@ -8,13 +9,13 @@ use crate::row::Params;
 use crate::suites::paced::PacedBed;
 
 const CASE: &str = "cpu";
-/// Packets per second: what all of them take without loss on one CPU of a machine of today.
+/// Packets per second: a rate that all programs take without loss on one CPU of a current machine.
 const RATE: u64 = 300_000;
 
 /// Measures each program, without a file and with one in memory.
 ///
 /// # Errors
-/// None: what cannot be measured is skipped with its reason.
+/// None: a case that cannot be measured is skipped with its reason.
 pub fn cost(job: &mut Job<'_>) -> Result<()> {
     let Some(bed) = &PacedBed::or_skip(CASE, job) else { return Ok(()) };
     let mut programs = PROGRAMS.to_vec();

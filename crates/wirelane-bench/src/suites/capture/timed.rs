@@ -1,4 +1,4 @@
-//! How long frames are in use.
+//! Measures how long frames are in use.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,7 +9,7 @@ use wirelane::error::Result;
 use wirelane::frame::Batch;
 use wirelane::port::{Port, Readiness, Receive};
 
-/// Lets the receiving ends of a port add up in `held` how long their frames were in use.
+/// Lets the receiving ends of a port add to `held` how long their frames were in use.
 pub(super) fn time(port: &mut Port, held: &Arc<AtomicU64>) {
     port.map_rx(|rx| {
         rx.wrap(|inner, _| TimedRx { inner, since: None, total: 0, held: Arc::clone(held) })
@@ -18,14 +18,14 @@ pub(super) fn time(port: &mut Port, held: &Arc<AtomicU64>) {
 
 struct TimedRx {
     inner: Box<dyn Receive>,
-    /// When the batch that is in use was received.
+    /// The receive time of the batch in use.
     since: Option<u64>,
     total: u64,
     held: Arc<AtomicU64>,
 }
 
 impl TimedRx {
-    /// The consumer has given its batch back before it asks again.
+    /// The consumer has freed its batch before it asks for the next.
     #[inline]
     fn given_back(&mut self) {
         if let Some(since) = self.since.take() {

@@ -1,8 +1,7 @@
-//! Ten thousand flows, and a million: what it costs that they are no longer in the caches of the
-//! CPU.
+//! Ten thousand flows and a million flows: the cost of flows that do not fit into the CPU's caches.
 //!
-//! A file of a million packets is read again and again, so that flows have many packets, and their
-//! begin and end, which cost several packets each, are the smaller part. Flows go nowhere.
+//! A file of a million packets is read several times, so that flows have many packets. Their begin
+//! and end, which cost several packets each, are then the smaller part. Flows are not exported.
 
 use std::process::Command;
 
@@ -15,12 +14,12 @@ use crate::row::params;
 use crate::suites::bed;
 
 const CASE: &str = "many";
-/// How many flows there are.
+/// The numbers of flows.
 const FLOWS: [u64; 2] = [10_000, 1_000_000];
 /// Packets of a file.
 const PACKETS: u64 = 1_000_000;
 
-/// Measures both numbers of flows, reading each file as often as `readings` say.
+/// Measures both numbers of flows. `readings` is how often each file is read.
 pub(super) fn many(readings: [u64; 2], job: &mut Job<'_>) -> Result<()> {
     let made = bed::in_memory().and_then(|folder| {
         folder.make()?;

@@ -1,5 +1,5 @@
 /* Reads COUNT packets from devices, each with its own handle and thread, and prints the time.
- * It begins at SIGUSR1.
+ * SIGUSR1 starts it.
  *
  *     cc handles.c -lpcap -pthread -o handles && ./handles COUNT DEVICE...
  */
@@ -16,7 +16,7 @@
 static atomic_ulong total;
 static unsigned long wanted;
 
-/* Looks at a byte of each packet, as any program does at least. */
+/* Reads a byte of each packet, the least that any program does. */
 static void look(u_char *sum, const struct pcap_pkthdr *header, const u_char *bytes) {
     *(unsigned *)sum += header->caplen > 12 ? bytes[12] : 0;
 }

@@ -37,7 +37,7 @@ pub enum RingFigure {
 /// # Errors
 /// The reason in words: the program is missing (with its package), failed, printed no figures that
 /// are understood, or took longer than `timeout` or until `stop`. In the last two cases it is
-/// killed.
+/// terminated.
 pub fn measure(timeout: Duration, stop: &AtomicBool) -> Result<Vec<(RingFigure, f64)>, String> {
     // Without huge pages, devices and a telemetry socket it needs no privilege and leaves no files.
     let arguments =

@@ -166,7 +166,7 @@ impl Bed {
         }
         let summary = match is_ours {
             true => Some(summary(&running.interrupt(LIMIT)?.stdout, command)?),
-            // Dropping it kills it; its output is not needed.
+            // Dropping it ends it; its output is not needed.
             false => None,
         };
         if packets == 0 {

@@ -1,4 +1,4 @@
-//! Capture files to send: classic pcap in microseconds, which every program reads.
+//! Capture files to send: classic pcap in microseconds, which every program can read.
 
 use std::fs;
 use std::path::Path;
@@ -11,7 +11,7 @@ use crate::suites::senders;
 
 /// Flows of the packets.
 const FLOWS: u64 = 64;
-/// When the files begin: any time after 1970 will do.
+/// The first time of the files. Any time after 1970 would do.
 const BEGIN: u64 = 1_700_000_000_000_000_000;
 
 /// Packets, one of each flow.
@@ -19,8 +19,8 @@ pub(super) fn packets(size: usize) -> Result<Vec<Vec<u8>>> {
     senders::frames(FLOWS, size)
 }
 
-/// Writes a file of these packets in turn, one at each of the times: nanoseconds after the start,
-/// of which microseconds are kept.
+/// Writes a file of these packets in turn, one at each of the times. Times are nanoseconds after
+/// the start, truncated to microseconds.
 pub(super) fn write(path: &Path, packets: &[Vec<u8>], times: &[u64]) -> Result<()> {
     let mut bytes = Vec::new();
     let source = Source { link_type: LINK_TYPE_ETHERNET, ..Source::default() };
@@ -38,8 +38,8 @@ pub(super) fn write(path: &Path, packets: &[Vec<u8>], times: &[u64]) -> Result<(
     fs::write(path, bytes).map_err(|error| Error::io(path.display().to_string(), "write", error))
 }
 
-/// Times of whole microseconds whose gaps are anything from half of the mean to one and a half of
-/// it: traffic without a rhythm that a pacer could fall into.
+/// Times in whole microseconds. The gaps vary from half of the mean to one and a half of it, so
+/// that the traffic has no rhythm that a pacer could match by chance.
 pub(super) fn uneven(packets: u64, mean_us: u64) -> Vec<u64> {
     let (mut at, mut state) = (0, 0x9e37_79b9_7f4a_7c15_u64);
     let next = |_| {
@@ -54,7 +54,7 @@ pub(super) fn uneven(packets: u64, mean_us: u64) -> Vec<u64> {
     (0..packets).map(next).collect()
 }
 
-/// Times at even distances.
+/// Times at equal distances.
 pub(super) fn even(packets: u64, gap_us: u64) -> Vec<u64> {
     (0..packets).map(|number| number * gap_us * 1000).collect()
 }

@@ -139,8 +139,8 @@ impl Suite for SendSuite {
 /// Measures all wanted cases.
 ///
 /// # Errors
-/// Interfaces are `named`, and cannot be used or the files cannot be written. Other failures are
-/// noted with their reason.
+/// The `named` interfaces cannot be used, or the files cannot be written. Without named interfaces,
+/// failures are noted with their reason.
 pub fn send(wanted: &Wanted, named: Option<Named>, job: &mut Job<'_>) -> Result<()> {
     let begin = Instant::now();
     let is_named = named.is_some();
