@@ -30,14 +30,14 @@ pub struct Ratio {
     pub ratios: Vec<f64>,
     /// The median of these.
     pub median: f64,
-    /// Whether a lower or a higher ratio is better for us.
+    /// Whether a lower or a higher ratio is better for Wirelane.
     pub better: Better,
     /// The shares of packets that each side lost, Wirelane's first. `None` if losses were not
     /// counted.
     pub lost: Option<[f64; 2]>,
 }
 
-/// All ratios that `rows` allow: each row of another program with our row of the same case,
+/// All ratios that `rows` allow: each row of another program with Wirelane's row of the same case,
 /// conditions and metric.
 pub fn ratios(rows: &[Row]) -> Vec<Ratio> {
     let of = |row: &Row| -> Option<Ratio> {

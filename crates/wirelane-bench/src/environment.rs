@@ -44,7 +44,7 @@ pub struct Environment {
     pub pinned: Vec<Pinned>,
     /// Processes that ran or waited, on average over the minute before the start.
     pub load_at_start: Option<f64>,
-    /// The same at the end, our own included.
+    /// The same at the end, including this program's processes.
     pub load_at_end: Option<f64>,
     /// The frequency governors in use, or `none` if the kernel does not control the clock rate, as
     /// in most virtual machines.

@@ -105,7 +105,7 @@ fn wanted(names: &[String], effort: &Effort, folder: &Path) -> Vec<Ready> {
     suites.filter_map(|suite| (suite.for_report)(effort.clone(), folder).ok()).collect()
 }
 
-/// No budget if the user asks for a number of samples.
+/// A number of samples, without `--quick`, has no budget.
 fn budget(effort: &Effort) -> Option<Budget> {
     match effort {
         Effort { quick: true, .. } => Some(Budget { all: QUICK, latest: LATEST, name: "--quick" }),

@@ -204,7 +204,8 @@ fn measured(line: &str) -> Option<Value> {
     line.starts_with('{').then(|| serde_json::from_str::<Value>(line).ok())?
 }
 
-/// Metrics that show that packets moved, best first. Each row of a case has one of them.
+/// Metrics that show that packets moved, best first. Only the first metric found is counted, so
+/// that each row counts once.
 const MOVED: [&str; 3] = ["packets_per_s", "cpu_ns_per_packet", "ns_per_packet"];
 
 fn rates(report: &Value) -> Vec<Rate> {

@@ -1,4 +1,4 @@
-//! The tables of the five papers, each cell with our figure.
+//! The tables of the five papers, each cell with the figure of this machine.
 
 use crate::published::{self, Difference, Published, Segmentation};
 

@@ -53,7 +53,7 @@ struct Writers<'a> {
     place: &'a Place,
     packets: u64,
     cpus: Vec<u32>,
-    /// Bytes of our file, once it has been written.
+    /// Bytes of Wirelane's file, once it has been written.
     bytes: u64,
 }
 

@@ -48,7 +48,7 @@ pub(super) struct Bed<'a> {
     pub(super) cpus: Vec<u32>,
 }
 
-/// A run of a recorder beside a sender.
+/// The result of a recorder's run with a sender.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Trial {
     pub(super) sent: u64,
@@ -91,7 +91,7 @@ impl<'a> Bed<'a> {
         self.cpus.first().copied().filter(|_| self.cpus.len() > 1)
     }
 
-    /// The CPUs of a recorder beside a sender.
+    /// The CPUs of a recorder that runs with a sender.
     pub(super) fn recorders(&self) -> &[u32] {
         if self.cpus.len() > 1 { &self.cpus[1..] } else { &self.cpus }
     }
