@@ -21,9 +21,9 @@ use crate::netns::NetnsArgs;
 /// Measure what lies between two ports: throughput without loss, latency, loss, reordering.
 ///
 /// Sends signed packets into A and B and receives them at the other one (RFC 2544). Counters are
-/// read only after everything under way has arrived. Nothing is taken away from the host: packets
-/// without a signature are only counted, as `other`. ^C ends it with what was found so far; SIGUSR1
-/// prints the trial that runs.
+/// read only after everything under way has arrived. Packets without a signature are only counted,
+/// as `other`. The host gets them, too, but an `xdp:` port takes all packets from it. ^C ends it
+/// with what was found so far; SIGUSR1 prints the trial that runs.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct NdrArgs {
     /// One interface, such as eth0. Packets are received by AF_PACKET, or with xdp:eth0 by AF_XDP
