@@ -18,6 +18,7 @@ use crate::tag;
 
 /// Compiles `expression` for packets of `link_type` (the registry of capture files: 1 is Ethernet),
 /// to a program that accepts `snaplen` bytes.
+///
 /// The expression has the same meaning as in tcpdump on an interface. There the kernel removes the
 /// outer VLAN tag of a packet; the program finds the tag in the bytes ([`Program::for_bytes`]), so
 /// `udp` is also true of tagged packets. An empty expression accepts every packet. Names of hosts

@@ -14,24 +14,24 @@ use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 use wirelane_os::{OsError, Result};
 
-/// A process that runs in a namespace, or has threads there.
+/// A process with threads in a namespace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Process {
     /// Its id.
     pub(crate) pid: u32,
-    /// Its effective user id; `None` when the kernel does not tell.
+    /// Its effective user ID; `None` if the kernel does not report it.
     pub(crate) user: Option<u32>,
-    /// The program and its arguments; empty for a thread of the kernel.
+    /// The program and its arguments; empty for a kernel thread.
     pub(crate) command: Vec<String>,
-    /// Whether its main thread is there. Otherwise it has merely threads there.
+    /// Whether its main thread is in the namespace; otherwise only other threads are.
     pub(crate) whole: bool,
 }
 
-/// The processes in a network namespace, in order of their ids. Those of other users are seen with
-/// CAP_SYS_PTRACE only.
+/// The processes in a network namespace, ordered by ID. Processes of other users are visible only
+/// with CAP_SYS_PTRACE.
 ///
 /// # Errors
-/// What reading /proc gives.
+/// The errors of reading /proc.
 pub(crate) fn inside(namespace: impl AsFd) -> Result<Vec<Process>> {
     let identity = identity_of(namespace)?;
     let failed = |error| OsError::new("readdir", "/proc", error);
@@ -49,7 +49,7 @@ pub(crate) fn inside(namespace: impl AsFd) -> Result<Vec<Process>> {
     Ok(found)
 }
 
-/// A process that cannot be mistaken for a later one with the same id.
+/// A process that cannot be confused with a later one of the same ID.
 #[derive(Debug)]
 pub(crate) struct Handle {
     pid: u32,
@@ -57,8 +57,8 @@ pub(crate) struct Handle {
 }
 
 impl Handle {
-    /// The process `pid`, if its main thread is in this network namespace; otherwise `None`, as for
-    /// one that has ended.
+    /// The process `pid`, if its main thread is in this network namespace; otherwise, and if it has
+    /// ended, `None`.
     ///
     /// # Errors
     /// `ENOSYS` before Linux 5.3.
@@ -77,7 +77,7 @@ impl Handle {
         Ok((here && !handle.wait(Duration::ZERO)?).then_some(handle))
     }
 
-    /// Asks it to end (SIGTERM), or ends it (SIGKILL). One that has ended is left alone.
+    /// Sends SIGTERM, or with `at_once` SIGKILL. Does nothing if the process has ended.
     ///
     /// # Errors
     /// `EPERM` for a process of another user without CAP_KILL.
@@ -89,10 +89,10 @@ impl Handle {
         }
     }
 
-    /// Waits until it has ended, at most `timeout`; whether it has.
+    /// Waits until the process has ended, at most `timeout`. Returns whether it has ended.
     ///
     /// # Errors
-    /// What poll(2) gives.
+    /// The errors of poll(2).
     pub(crate) fn wait(&self, timeout: Duration) -> Result<bool> {
         let timeout =
             Timespec::try_from(timeout).map_err(|_| failed("poll", self.pid, Errno::INVAL))?;
@@ -105,7 +105,7 @@ impl Handle {
     }
 }
 
-/// Device and inode, which name a namespace while it lives.
+/// Device and inode, which identify a namespace while it exists.
 type Identity = (u64, u64);
 
 fn identity_of(namespace: impl AsFd) -> Result<Identity> {
@@ -171,7 +171,7 @@ mod tests {
             let here = netns::current().unwrap();
             let mut child = Command::new("sleep").arg("600").spawn().unwrap();
             let pid = child.id();
-            // Until it is another program it is a copy of this one.
+            // Before it executes its program, the child is a copy of this process.
             assert!(testing::eventually(|| {
                 let found = inside(&here).unwrap();
                 found

@@ -166,7 +166,7 @@ pub fn drop_all(keep: Set) -> Result<()> {
 /// Changes the user and group, with exactly these supplementary groups, and checks that the change
 /// is irreversible.
 ///
-/// A user other than root thereby loses every capability (capabilities(7)), except that the
+/// A user other than root loses every capability (capabilities(7)), except that the
 /// permitted set stays when `keep_permitted` is true: then [`drop_all`] must follow, which makes
 /// the kept ones effective again. See the module for threads.
 ///

@@ -13,7 +13,7 @@ use crate::system::symbol;
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum CaptureError {
-    /// The file could not be opened or created.
+    /// The file could not be opened or created, or its compression could not be started.
     Open {
         /// Path.
         name: String,

@@ -1,6 +1,6 @@
-//! Bytes that a layer prints, of which a snap length may have taken some away.
+//! Bytes that a layer prints, possibly truncated by a snap length.
 
-/// The bytes of a packet end before the field does.
+/// The captured bytes end before the field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Cut;
 
@@ -17,7 +17,7 @@ impl<'a> Bytes<'a> {
         Self { captured: captured.get(..len).unwrap_or(captured), len }
     }
 
-    /// How many bytes there were.
+    /// The original length.
     #[inline]
     pub(crate) fn len(&self) -> usize {
         self.len
@@ -29,7 +29,7 @@ impl<'a> Bytes<'a> {
         self.captured
     }
 
-    /// Whether all of them were captured.
+    /// Whether all bytes were captured.
     #[inline]
     pub(crate) fn is_whole(&self) -> bool {
         self.captured.len() == self.len

@@ -4,14 +4,14 @@ use crate::line::Line;
 
 const PER_LINE: usize = 16;
 
-/// Adds bytes as text (`-A`): what is not printable is a dot.
+/// Adds bytes as text (`-A`), with a dot for each unprintable byte.
 pub(crate) fn ascii(line: &mut Line<'_>, bytes: &[u8]) {
     line.put("\n");
     for (at, &byte) in bytes.iter().enumerate() {
         match byte {
             b'\n' => _ = line.put("\n"),
             b'\t' => _ = line.put("\t"),
-            // A carriage return belongs to the end of its line.
+            // A carriage return is part of a line ending.
             b'\r' if matches!(bytes.get(at + 1), Some(b'\n') | None) => {}
             b' ' => _ = line.put(" "),
             _ => letter(line, byte),
@@ -19,7 +19,7 @@ pub(crate) fn ascii(line: &mut Line<'_>, bytes: &[u8]) {
     }
 }
 
-/// Adds bytes as numbers (`-x`), and as text beside them (`-X`).
+/// Adds bytes as numbers (`-x`), and also as text (`-X`).
 pub(crate) fn hex(line: &mut Line<'_>, bytes: &[u8], with_text: bool) {
     for (number, row) in bytes.chunks(PER_LINE).enumerate() {
         // Packets are at most 256 KiB long; an offset that does not fit wraps.

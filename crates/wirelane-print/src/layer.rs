@@ -11,7 +11,7 @@ use crate::line::Line;
 
 /// The next layer of a packet.
 pub(crate) enum Next<'a> {
-    /// Nothing, or nothing that is printed.
+    /// No layer, or a layer that is not printed.
     End,
     /// An Ethernet frame.
     Ethernet(Bytes<'a>),
@@ -19,7 +19,7 @@ pub(crate) enum Next<'a> {
     Typed(u16, Bytes<'a>),
     /// A logical link control header.
     Llc(Bytes<'a>),
-    /// IPv4 or IPv6, as its first bits say.
+    /// IPv4 or IPv6, by its first bits.
     Ip(Bytes<'a>),
     /// The payload of an IP packet.
     Upper(Upper<'a>),

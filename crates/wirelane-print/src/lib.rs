@@ -30,12 +30,11 @@ use transport::conversations::Conversations;
 pub struct Packet<'a> {
     /// Nanoseconds since the Unix epoch; 0 if unknown.
     pub timestamp: u64,
-    /// The interface, and the queue if that is known, as in `eth0 rx2`; empty if there is nothing
-    /// to say.
+    /// The interface, and the queue if known, as in `eth0 rx2`; may be empty.
     pub place: &'a str,
     /// LINKTYPE_ value of that interface.
     pub link_type: u16,
-    /// Bytes it had, before any snap length.
+    /// Original length in bytes, before any snap length.
     pub original_len: u32,
     /// The captured bytes.
     pub data: &'a [u8],
@@ -53,7 +52,7 @@ pub struct Printer {
 }
 
 impl Printer {
-    /// One that has seen nothing yet.
+    /// A printer without earlier packets.
     pub fn new(style: Style) -> Self {
         Self { style, printed: 0, clock: Clock::default(), conversations: Conversations::default() }
     }
@@ -69,7 +68,7 @@ impl Printer {
         if !packet.place.is_empty() {
             line.foreign(packet.place.as_bytes()).put(" ");
         }
-        // A file may state less than it holds.
+        // A file may state a shorter length than the captured one.
         let len = usize::try_from(packet.original_len).unwrap_or(usize::MAX).max(packet.data.len());
         let bytes = Bytes::new(packet.data, len);
         walk::print(&mut line, &self.style, &mut self.conversations, packet.link_type, bytes);

@@ -1,7 +1,7 @@
-//! The text of a line, piece by piece.
+//! Builds the text of a line.
 //!
-//! A line takes less than a microsecond, so numbers are not formatted by `std::fmt`, which takes
-//! longer than all the rest.
+//! A line takes less than a microsecond. `std::fmt` would take longer for the numbers than
+//! everything else together, so it is not used.
 
 use wirelane_wire::MacAddr;
 use wirelane_wire::text::is_hostile;
@@ -14,7 +14,7 @@ const DIGITS: &str = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c
 c0c1c2c3c4c5c6c7c8c9cacbcccdcecfd0d1d2d3d4d5d6d7d8d9dadbdcdddedfe0e1e2e3e4e5e6e7e8e9eaebecedeeef\
 f0f1f2f3f4f5f6f7f8f9fafbfcfdfeff";
 
-/// Where text is added.
+/// The text to append to.
 pub(crate) struct Line<'t> {
     text: &'t mut String,
 }
@@ -57,7 +57,7 @@ impl<'t> Line<'t> {
         self.put("        ".get(number.len()..width).unwrap_or_default()).put(number)
     }
 
-    /// Adds a number in hexadecimal, without zeroes in front.
+    /// Adds a number in hexadecimal, without leading zeroes.
     pub(crate) fn hex(&mut self, number: u32) -> &mut Self {
         let bytes = number.to_be_bytes();
         let first = bytes.iter().position(|&byte| byte != 0).unwrap_or(3);
@@ -128,7 +128,8 @@ impl<'t> Line<'t> {
         self
     }
 
-    /// Adds text that a packet or a file holds: what is not printable cannot reach a terminal.
+    /// Adds text from a packet or a file. Escapes unprintable characters, so that they cannot reach
+    /// a terminal.
     pub(crate) fn foreign(&mut self, bytes: &[u8]) -> &mut Self {
         for chunk in bytes.utf8_chunks() {
             for letter in chunk.valid().chars() {
@@ -176,7 +177,8 @@ fn segments(address: [u8; 16]) -> [u16; 8] {
     std::net::Ipv6Addr::from(address).segments()
 }
 
-/// The first of the longest runs of two or more zeroes; an empty one past the end if there is none.
+/// The first of the longest sequences of two or more zeroes; an empty one past the end if there is
+/// none.
 fn longest_zeroes(groups: &[u16; 8]) -> (usize, usize) {
     let mut best = (9, 9);
     let mut from = 0;

@@ -5,18 +5,18 @@
 pub struct Style {
     /// How times are printed (`-t`).
     pub time: Time,
-    /// To how many digits.
+    /// The number of digits.
     pub precision: Precision,
     /// Print the number of each packet, from 1 (`-#`).
     pub numbered: bool,
     /// Print absolute TCP sequence numbers, instead of relative to the start of the connection
     /// (`-S`).
     pub absolute: bool,
-    /// Print the link header, too (`-e`).
+    /// Also print the link header (`-e`).
     pub link: bool,
-    /// Print more of headers (`-v`, `-vv`).
+    /// Print more header fields (`-v`, `-vv`).
     pub verbose: u8,
-    /// Print the bytes, too.
+    /// Also print the bytes.
     pub dump: Dump,
 }
 
@@ -30,7 +30,7 @@ pub enum Time {
     Date,
     /// As seconds since the epoch (`-tt`).
     Epoch,
-    /// Since the packet before (`-ttt`).
+    /// Since the previous packet (`-ttt`).
     Delta,
     /// Since the first packet (`-ttttt`, `--relative`).
     Relative,
@@ -38,7 +38,7 @@ pub enum Time {
     None,
 }
 
-/// Digits of a second.
+/// Digits of fractions of a second.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Precision {
     /// Microseconds: six.
@@ -48,7 +48,7 @@ pub enum Precision {
     Nano,
 }
 
-/// Which bytes of a packet are printed below its line.
+/// The bytes of a packet that are printed below its line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Dump {
     /// None.

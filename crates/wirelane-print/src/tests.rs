@@ -1,4 +1,4 @@
-//! Whole lines, and any bytes.
+//! Tests of whole lines, and of arbitrary bytes.
 
 use proptest::prelude::*;
 

@@ -1,4 +1,4 @@
-//! Times in front of lines.
+//! Times at the beginning of lines.
 
 use jiff::Timestamp;
 use jiff::tz::{Offset, TimeZone};
@@ -7,7 +7,7 @@ use crate::line::Line;
 use crate::style::{Precision, Style, Time};
 
 const SECOND: u64 = 1_000_000_000;
-/// Zones differ by multiples of a quarter of an hour, and change at such a time.
+/// UTC offsets are multiples of a quarter of an hour, and change only at such times.
 const QUARTER: u64 = 900;
 
 /// State from earlier packets, and the time zone.
@@ -15,7 +15,7 @@ const QUARTER: u64 = 900;
 pub(crate) struct Clock {
     /// The time of the first packet or of the previous packet.
     reference: Option<u64>,
-    /// The quarter of an hour of the last packet, and how clocks go in it.
+    /// The quarter of an hour of the last packet, and its UTC offset.
     zone: Option<(u64, i64)>,
     /// The day of the last packet, and its date.
     date: Option<(i64, String)>,
@@ -73,7 +73,7 @@ impl Clock {
     }
 }
 
-/// Adds `14:03:05`, of less than a day.
+/// Adds `14:03:05` for seconds of a day.
 fn of_day(line: &mut Line<'_>, seconds: u64) {
     let seconds = seconds as u32;
     line.padded(seconds / 3600, 2)

@@ -1,4 +1,4 @@
-//! From the link layer to the innermost packet.
+//! Walks from the link layer to the innermost packet.
 
 use wirelane_wire::Protocol;
 
@@ -9,7 +9,7 @@ use crate::style::Style;
 use crate::transport::conversations::Conversations;
 use crate::{link, network, transport};
 
-/// Layers of one packet that are printed. Real ones have four for each tunnel.
+/// The most layers of one packet that are printed. Real packets have four per tunnel.
 const MAX_LAYERS: usize = 32;
 
 /// Prints the layers of a packet, one after the other.

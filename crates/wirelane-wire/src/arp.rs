@@ -25,7 +25,7 @@ header! {
         sender_mac: MacAddr = 8,
         /// The IP address of the sender; 0.0.0.0 in a probe (RFC 5227).
         sender: Ipv4Addr = 14,
-        /// The hardware address of the target; without meaning in a request.
+        /// The hardware address of the target; undefined in a request.
         target_mac: MacAddr = 18,
         /// The IP address of the target: in a request, the requested address.
         target: Ipv4Addr = 24,
@@ -50,7 +50,7 @@ impl<'a> ArpView<'a> {
 }
 
 impl Arp {
-    /// Asks for the hardware address of `target`. Sent to [`MacAddr::BROADCAST`].
+    /// Requests the hardware address of `target`. The request goes to [`MacAddr::BROADCAST`].
     pub const fn request(sender_mac: MacAddr, sender: Ipv4Addr, target: Ipv4Addr) -> Self {
         let operation = ArpOperation::REQUEST;
         Self { operation, sender_mac, sender, target_mac: MacAddr::ZERO, target }
@@ -95,9 +95,9 @@ fields! {
 }
 
 impl ArpOperation {
-    /// Who has the target address?
+    /// Requests the hardware address of the target.
     pub const REQUEST: Self = Self(1);
-    /// The sender has its address.
+    /// Announces the sender's address.
     pub const REPLY: Self = Self(2);
 }
 

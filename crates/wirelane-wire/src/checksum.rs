@@ -2,7 +2,7 @@
 //! 8.1) and its incremental update (RFC 1624).
 //!
 //! A [`Sum`] is a partial result. Sums of parts combine into the sum of the whole, so that a
-//! payload is read once however many headers are put in front of it:
+//! payload is read only once, whatever headers precede it:
 //!
 //! ```
 //! use core::net::Ipv4Addr;
@@ -25,18 +25,17 @@ use crate::protocol::Protocol;
 pub struct Sum(u16);
 
 impl Sum {
-    /// The sum of nothing.
+    /// The sum of no data.
     pub const ZERO: Self = Self(0);
 
-    /// Sums bytes that begin at an even offset of the covered data. A last odd byte counts as if a
-    /// zero byte followed it.
+    /// Sums bytes that begin at an even offset of the covered data. A last odd byte is padded with
+    /// a zero byte.
     #[inline]
     pub fn of(bytes: &[u8]) -> Self {
         sum(bytes)
     }
 
-    /// Copies `source` to the front of `target` and sums it on the way: one pass over memory
-    /// instead of two.
+    /// Copies `source` to the front of `target` and sums it in the same pass over memory.
     ///
     /// # Errors
     /// [`WireError::Truncated`] when `target` is shorter than `source`; nothing is copied then.
@@ -51,8 +50,8 @@ impl Sum {
         Self(field)
     }
 
-    /// The sum of the four 16-bit words of `number`: of fields that were added up without carry,
-    /// say.
+    /// The sum of the four 16-bit words of `number`, for example of fields that were added without
+    /// carry.
     #[inline]
     pub const fn of_number(number: u64) -> Self {
         Self(fold(number))
@@ -66,16 +65,16 @@ impl Sum {
         Self(sum + carry as u16)
     }
 
-    /// Takes `other` out again: the inverse of [`plus`](Self::plus), except that what is left of a
-    /// sum of non-zero data is `0xffff` and not 0.
+    /// Subtracts `other`: the inverse of [`plus`](Self::plus), except that the result for a sum of
+    /// non-zero data is `0xffff` instead of 0.
     #[inline]
     #[must_use]
     pub const fn minus(self, other: Self) -> Self {
         self.plus(Self(!other.0))
     }
 
-    /// The sum of `len` bytes (which is `self`) followed by the bytes that `next` was taken of. For
-    /// an odd `len`, `next` counts byte-swapped (RFC 1071 section 2 (B)).
+    /// The sum of `len` bytes (`self`) followed by the bytes of `next`. For an odd `len`, `next` is
+    /// byte-swapped (RFC 1071 section 2 (B)).
     #[inline]
     #[must_use]
     pub const fn followed_by(self, len: usize, next: Self) -> Self {
@@ -95,8 +94,8 @@ impl Sum {
         !self.0
     }
 
-    /// As [`checksum`](Self::checksum), with 0 replaced by its equal `0xffff`, as UDP demands
-    /// (RFC 768: zero means that there is no checksum).
+    /// As [`checksum`](Self::checksum), with 0 replaced by the equivalent `0xffff`, as UDP requires
+    /// (RFC 768: zero means no checksum).
     #[inline]
     pub const fn checksum_nonzero(self) -> u16 {
         match !self.0 {
@@ -105,18 +104,18 @@ impl Sum {
         }
     }
 
-    /// Whether a sum that includes the checksum field says that the data are intact.
+    /// Whether a sum that includes the checksum field proves that the data are intact.
     #[inline]
     pub const fn is_valid(self) -> bool {
         self.0 == 0xffff
     }
 }
 
-/// Bytes per turn of the vectorised loops: with more, LLVM's vectoriser loses its way.
+/// Bytes per iteration of the vectorised loops: LLVM does not vectorise longer iterations well.
 const BLOCK: usize = 32;
 
-/// As [`Sum::of`], inlined whatever the optimiser thinks of it: a caller that is compiled for wider
-/// vectors (`#[target_feature]`) gets the loop for those.
+/// As [`Sum::of`], always inlined: a caller that is compiled for wider vectors
+/// (`#[target_feature]`) gets a loop with those vectors.
 #[inline(always)]
 pub fn sum(bytes: &[u8]) -> Sum {
     let (blocks, rest) = bytes.as_chunks::<BLOCK>();
@@ -127,7 +126,7 @@ pub fn sum(bytes: &[u8]) -> Sum {
     Sum(u16::from_be(fold(lanes.iter().sum::<u64>() + short(rest))))
 }
 
-/// As [`Sum::copy`], inlined as [`sum`] is.
+/// As [`Sum::copy`], always inlined like [`sum`].
 ///
 /// # Errors
 /// As there.
@@ -143,7 +142,7 @@ pub fn copy(target: &mut [u8], source: &[u8]) -> Result<Sum, WireError> {
         *target = *block;
         add_block(&mut lanes, block);
     }
-    // Of one length, as the slices are.
+    // Both have the same length, as their slices have.
     target_rest.copy_from_slice(rest);
     Ok(Sum(u16::from_be(fold(lanes.iter().sum::<u64>() + short(rest)))))
 }
@@ -176,7 +175,8 @@ fn short(bytes: &[u8]) -> u64 {
     sum + u64::from(u32::from_ne_bytes(last))
 }
 
-/// The checksum of one contiguous piece, as of an IPv4 header with a zeroed checksum field.
+/// The checksum of one contiguous piece, for example of an IPv4 header with a zeroed checksum
+/// field.
 #[inline]
 pub fn checksum(bytes: &[u8]) -> u16 {
     Sum::of(bytes).checksum()
@@ -214,7 +214,7 @@ pub const fn update_sum(checksum: u16, old: Sum, new: Sum) -> u16 {
 /// The kind of value in a transport checksum field.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum ChecksumState {
-    /// The checksum of the whole packet. A UDP field of 0 holds none.
+    /// The checksum of the whole packet. A UDP field of 0 means no checksum.
     #[default]
     Complete,
     /// The sum of the pseudo-header, without complement. A device or a segmenter completes it
@@ -246,7 +246,8 @@ impl ChecksumState {
 /// Adds the four 16-bit words of `sum` with end-around carry.
 #[inline]
 const fn fold(sum: u64) -> u16 {
-    // The upper half of a number plus its halves swapped is their sum with the carry added back.
+    // The upper half of the sum of a number and the same number with swapped halves is the
+    // end-around-carry sum of the halves.
     let sum = (sum.wrapping_add(sum.rotate_left(32)) >> 32) as u32;
     (sum.wrapping_add(sum.rotate_left(16)) >> 16) as u16
 }

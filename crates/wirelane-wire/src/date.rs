@@ -4,8 +4,8 @@
 const EPOCH: u64 = 719_468;
 const ERA: u64 = 146_097;
 
-/// Year, month and day of a day since 1970, counted from 1 March of year 0, so that the leap day is
-/// the last of its year.
+/// Year, month and day of a day since 1970. Counts from 1 March of year 0, so that the leap day is
+/// the last day of its year.
 pub fn of_day(days: u64) -> (u64, u64, u64) {
     let days = days + EPOCH;
     let (era, day_of_era) = (days / ERA, days % ERA);

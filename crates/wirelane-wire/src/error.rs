@@ -1,15 +1,15 @@
-//! The one error of this crate.
+//! The error type of this crate.
 
 use core::fmt;
 
-/// Why bytes are not the header they were taken for, or why a value cannot be emitted or changed.
+/// Why bytes are not the expected header, or why a value cannot be emitted or changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WireError {
     /// The buffer ends before the header, or before the end that the header states.
     Truncated {
         /// Bytes needed.
         needed: usize,
-        /// Bytes there are.
+        /// Bytes present.
         have: usize,
     },
     /// A field has a value that its standard forbids; the text names the field.

@@ -70,7 +70,7 @@ impl<'a> EthernetMut<'a> {
         Ok(Self { header, payload })
     }
 
-    /// The view that reads.
+    /// The read-only view.
     #[inline]
     pub fn as_view(&self) -> EthernetView<'_> {
         EthernetView { header: self.header, payload: self.payload }
@@ -95,7 +95,7 @@ impl<'a> EthernetMut<'a> {
     }
 }
 
-/// Exchanges the two addresses of a frame in place, as a reflector on one port does.
+/// Swaps the two addresses of a frame in place, as a single-port reflector needs.
 ///
 /// # Errors
 /// [`WireError::Truncated`] for fewer than 12 bytes; the bytes are then untouched.
@@ -116,10 +116,10 @@ pub struct MacAddr(pub [u8; 6]);
 impl MacAddr {
     /// All ones: every station.
     pub const BROADCAST: Self = Self([0xff; 6]);
-    /// All zeros, as loopback uses.
+    /// All zeros, as on loopback.
     pub const ZERO: Self = Self([0; 6]);
 
-    /// The address of a group of IPv6 stations (RFC 2464 section 7).
+    /// The Ethernet address of an IPv6 group (RFC 2464 section 7).
     #[inline]
     pub const fn of_group(group: Ipv6Addr) -> Self {
         let [.., a, b, c, d] = group.octets();
@@ -132,7 +132,7 @@ impl MacAddr {
         *self == Self::BROADCAST
     }
 
-    /// Whether this names a group; the broadcast address does.
+    /// Whether this is a group address; the broadcast address is one.
     #[inline]
     pub const fn is_multicast(&self) -> bool {
         self.0[0] & 0x01 != 0
@@ -166,14 +166,14 @@ impl fmt::Debug for MacAddr {
 impl FromStr for MacAddr {
     type Err = WireError;
 
-    /// Reads six two-digit hexadecimal numbers, separated by colons.
+    /// Parses six two-digit hexadecimal numbers, separated by colons.
     fn from_str(text: &str) -> Result<Self, WireError> {
         const ERROR: WireError = WireError::Malformed("MAC address");
         let mut octets = [0; 6];
         let mut parts = text.split(':');
         for octet in &mut octets {
             let part = parts.next().ok_or(ERROR)?;
-            // `from_str_radix` alone would also take a sign.
+            // `from_str_radix` alone would also accept a sign.
             if part.len() != 2 || !part.bytes().all(|byte| byte.is_ascii_hexdigit()) {
                 return Err(ERROR);
             }
@@ -203,7 +203,7 @@ impl EtherType {
     pub const IPV6: Self = Self(0x86dd);
     /// An IEEE 802.1ad service tag (S-tag) follows.
     pub const QINQ: Self = Self(0x88a8);
-    /// A service tag as sent before IEEE 802.1ad.
+    /// The service tag before IEEE 802.1ad.
     pub const QINQ_OLD: Self = Self(0x9100);
 
     /// Whether a [`crate::vlan`] tag follows.
@@ -212,7 +212,7 @@ impl EtherType {
         matches!(self, Self::VLAN | Self::QINQ | Self::QINQ_OLD)
     }
 
-    /// Whether this is an IEEE 802.3 length and not a type.
+    /// Whether this is an IEEE 802.3 length instead of a type.
     #[inline]
     pub const fn is_length(self) -> bool {
         self.0 < 0x0600

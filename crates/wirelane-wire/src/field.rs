@@ -1,4 +1,4 @@
-//! Fields at fixed places of fixed-size headers. Every bound is checked when the crate is compiled.
+//! Fields at fixed offsets of fixed-size headers. The compiler checks every bound.
 
 use core::net::{Ipv4Addr, Ipv6Addr};
 
@@ -10,7 +10,7 @@ pub(crate) fn split<const N: usize>(bytes: &[u8]) -> Result<(&[u8; N], &[u8]), W
     bytes.split_first_chunk().ok_or(WireError::Truncated { needed: N, have: bytes.len() })
 }
 
-/// The first `N` bytes and the rest, to write to.
+/// The first `N` bytes and the rest, mutable.
 #[inline]
 pub(crate) fn split_mut<const N: usize>(
     bytes: &mut [u8],
@@ -29,8 +29,8 @@ pub(crate) fn take(bytes: &[u8], len: usize) -> Result<&[u8], WireError> {
 #[inline]
 pub(crate) fn array<const AT: usize, const M: usize, const N: usize>(header: &[u8; N]) -> [u8; M] {
     const { assert!(AT + M <= N) };
-    // The array as a whole: `copy_from_slice` becomes two calls, of itself and of memcpy, where the
-    // compiler does not inline it, and it does not across units of a crate.
+    // As a whole array: without inlining, which does not happen across codegen units,
+    // `copy_from_slice` becomes two calls, of itself and of memcpy.
     header[AT..].first_chunk().copied().unwrap_or([0; M])
 }
 
@@ -52,7 +52,7 @@ pub(crate) trait Field {
     fn put<const AT: usize, const N: usize>(self, header: &mut [u8; N]);
 }
 
-/// Types of fields: their length, and how they are made of bytes and become bytes.
+/// Implements `Field` for types: their length, and their conversion from and to bytes.
 macro_rules! fields {
     ($( $kind:ty: $len:literal, $get:expr, $put:expr; )*) => { $(
         impl crate::field::Field for $kind {
@@ -80,7 +80,7 @@ fields! {
     Ipv6Addr: 16, Ipv6Addr::from, |it: Ipv6Addr| it.octets();
 }
 
-/// Writes `options` behind the `N` bytes of a header, and returns those.
+/// Writes `options` behind the `N` bytes of a header, and returns the header.
 #[inline]
 pub(crate) fn put_options<'a, const N: usize>(
     buffer: &'a mut [u8],
@@ -99,7 +99,7 @@ pub(crate) fn put<const AT: usize, const M: usize, const N: usize>(
     value: [u8; M],
 ) {
     const { assert!(AT + M <= N) };
-    // As a whole, as above. There is always room.
+    // As a whole array, as above. There is always room.
     if let Some(place) = header[AT..].first_chunk_mut() {
         *place = value;
     }

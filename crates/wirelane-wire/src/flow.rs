@@ -1,4 +1,4 @@
-//! From the bytes of a frame to the flow it belongs to.
+//! Finds the flow of a frame.
 
 use core::{
     fmt,
@@ -37,16 +37,16 @@ pub struct FlowKey {
 
 impl FlowKey {
     /// Reads the flow of an Ethernet frame, through VLAN tags and IPv6 extension headers; `None`
-    /// for a frame that is not IP. A payload cut short by a snap length is no error.
+    /// for other protocols than IP. A payload that a snap length cut is no error.
     ///
     /// # Errors
-    /// As [`Layers::parse`]; [`WireError::Truncated`] also when the frame ends before the ports do.
+    /// As [`Layers::parse`]; [`WireError::Truncated`] also when the frame ends before the ports.
     #[inline]
     pub fn parse(frame: &[u8]) -> Result<Option<Self>, WireError> {
         Layers::parse(frame)?.flow()
     }
 
-    /// The same conversation in the other direction.
+    /// The key of the other direction.
     #[must_use]
     pub fn reversed(&self) -> Self {
         let addresses = match self.addresses {
@@ -77,7 +77,7 @@ impl fmt::Display for FlowKey {
     }
 }
 
-/// The addresses of a packet; both are of one family.
+/// The addresses of a packet, both of the same family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Addresses {
     /// IPv4.
@@ -125,14 +125,14 @@ pub struct Ports {
     pub destination: u16,
 }
 
-/// Where the layers of an Ethernet frame are.
+/// The layers of an Ethernet frame.
 #[derive(Clone, Copy, Debug)]
 pub struct Layers<'a> {
     /// The Ethernet header.
     pub ethernet: Ethernet,
     /// The outermost tag.
     pub outer_vlan: Option<Vlan>,
-    /// The innermost tag, when there are several.
+    /// The innermost tag, if there are several.
     pub inner_vlan: Option<Vlan>,
     /// The EtherType after header and tags.
     pub ethertype: EtherType,
@@ -151,7 +151,7 @@ pub enum Network<'a> {
     V4(Ipv4View<'a>),
     /// An IPv6 packet.
     V6(Ipv6View<'a>),
-    /// The bytes of anything else.
+    /// The bytes of any other protocol.
     Other(&'a [u8]),
 }
 
@@ -160,16 +160,16 @@ pub enum Network<'a> {
 pub struct Transport<'a> {
     /// The upper layer.
     pub protocol: Protocol,
-    /// Where it begins in the frame.
+    /// Its offset in the frame.
     pub offset: usize,
     /// The captured part of its bytes.
     pub bytes: &'a [u8],
-    /// Whether this is a part of a packet; only the first part begins with the transport header.
+    /// Whether this is a fragment; only the first fragment begins with the transport header.
     pub is_fragment: bool,
 }
 
 impl<'a> Layers<'a> {
-    /// Finds the layers of an Ethernet frame. A payload cut short by a snap length is no error.
+    /// Finds the layers of an Ethernet frame. A payload that a snap length cut is no error.
     ///
     /// # Errors
     /// [`WireError::Truncated`] when the frame ends within the Ethernet header, a tag, the IP
@@ -200,10 +200,10 @@ impl<'a> Layers<'a> {
         Ok(Self { ethernet, outer_vlan, inner_vlan, ethertype, network_offset, network, transport })
     }
 
-    /// The flow of the frame; `None` when it is not IP.
+    /// The flow of the frame; `None` for other protocols than IP.
     ///
     /// # Errors
-    /// [`WireError::Truncated`] when the frame ends before the ports do.
+    /// [`WireError::Truncated`] when the frame ends before the ports.
     #[inline]
     pub fn flow(&self) -> Result<Option<FlowKey>, WireError> {
         let Some(addresses) = self.network.addresses() else { return Ok(None) };
@@ -269,10 +269,10 @@ impl Network<'_> {
 }
 
 impl Transport<'_> {
-    /// The ports; `None` for a protocol that has none, and for fragments.
+    /// The ports; `None` for a protocol without ports, and for fragments.
     ///
     /// # Errors
-    /// [`WireError::Truncated`] when the bytes end before the ports do.
+    /// [`WireError::Truncated`] when the bytes end before the ports.
     #[inline]
     pub fn ports(&self) -> Result<Option<Ports>, WireError> {
         if self.is_fragment || !self.protocol.has_ports() {

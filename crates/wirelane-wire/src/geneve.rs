@@ -27,7 +27,7 @@ header! {
         protocol: EtherType = 2,
         /// Whether this is a control packet, which carries no traffic.
         control: bool => |view| view.is_control(),
-        /// Whether an option must be understood by the receiver.
+        /// Whether the receiver must understand some option.
         critical_options: bool => |view| view.has_critical_options(),
         /// The network identifier, 24 bits.
         id: u32,
@@ -40,8 +40,8 @@ impl<'a> GeneveView<'a> {
     /// Takes the payload of a UDP datagram.
     ///
     /// # Errors
-    /// [`WireError::Truncated`] when the bytes end before header and options do;
-    /// [`WireError::Malformed`] for another version than 0.
+    /// [`WireError::Truncated`] when the bytes end before header and options;
+    /// [`WireError::Malformed`] for a version other than 0.
     #[inline]
     pub fn new(bytes: &'a [u8]) -> Result<Self, WireError> {
         let (header, rest) = split::<MIN_LEN>(bytes)?;
@@ -62,7 +62,7 @@ impl<'a> GeneveView<'a> {
         self.header[1] & 0x80 != 0
     }
 
-    /// Whether an option must be understood by the receiver.
+    /// Whether the receiver must understand some option.
     #[inline]
     pub fn has_critical_options(&self) -> bool {
         self.header[1] & 0x40 != 0

@@ -44,8 +44,8 @@ impl<'a> GreView<'a> {
     /// Takes the payload of an IP packet.
     ///
     /// # Errors
-    /// [`WireError::Truncated`] when the bytes end before the optional fields do;
-    /// [`WireError::Malformed`] for another version than 0 or the source routes of RFC 1701.
+    /// [`WireError::Truncated`] when the bytes end before the optional fields;
+    /// [`WireError::Malformed`] for a version other than 0 or the source routes of RFC 1701.
     #[inline]
     pub fn new(bytes: &'a [u8]) -> Result<Self, WireError> {
         let (header, rest) = split::<MIN_LEN>(bytes)?;
@@ -59,7 +59,7 @@ impl<'a> GreView<'a> {
         Ok(Self { header, fields, payload })
     }
 
-    /// Bytes of the header with its optional fields.
+    /// Bytes of the header, including its optional fields.
     #[inline]
     pub fn header_len(&self) -> usize {
         MIN_LEN + self.fields().len()

@@ -1,4 +1,4 @@
-//! The shape that all headers have: a view with accessors, and a value with the same fields.
+//! The common form of all headers: a view with accessors, and a value with the same fields.
 
 /// Defines the view and the value of a header.
 ///
@@ -112,14 +112,14 @@ macro_rules! header {
     };
 }
 
-/// Accessors of a view, for fields that its value does not have.
+/// Accessors of a view, for fields that are not in its value.
 macro_rules! accessors {
     ($len:ident { $( $(#[$doc:meta])* $name:ident: $kind:ty = $at:literal, )* }) => {
         $( crate::header::accessor! { $(#[$doc])* $len $name: $kind = $at } )*
     };
 }
 
-/// The accessor of a field at a fixed place; none for another field.
+/// The accessor of a field with a fixed offset; nothing for other fields.
 macro_rules! accessor {
     ($(#[$doc:meta])* $len:ident $name:ident: $kind:ty = $at:literal) => {
         $(#[$doc])*

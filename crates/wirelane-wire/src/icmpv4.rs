@@ -22,7 +22,7 @@ const PARAMETER_PROBLEM: u8 = 12;
 header! {
     /// A checked view of an ICMP message.
     view Icmpv4View(LEN) {
-        /// The data of an echo, or the beginning of the packet that an error is about.
+        /// The data of an echo, or the start of the packet that an error quotes.
         pub payload,
     }
 }
@@ -43,13 +43,13 @@ impl<'a> Icmpv4View<'a> {
         message_type: u8 = 0,
         /// The subtype of the message.
         code: u8 = 1,
-        /// The checksum as it stands.
+        /// The stored checksum.
         checksum: u16 = 2,
         /// The four bytes after the checksum, whose meaning depends on the type.
         rest: [u8; 4] = 4,
     } }
 
-    /// Whether the checksum is right. The view must have been made of the whole message.
+    /// Whether the checksum is valid. The view must contain the whole message.
     #[inline]
     pub fn checksum_is_valid(&self) -> bool {
         Sum::of(self.header).plus(Sum::of(self.payload)).is_valid()
@@ -59,9 +59,9 @@ impl<'a> Icmpv4View<'a> {
 /// The fields that identify an echo request and its reply.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Echo {
-    /// The same for all requests of one program.
+    /// Equal for all requests of one program.
     pub identifier: u16,
-    /// One more for each request.
+    /// Incremented for each request.
     pub sequence: u16,
 }
 
@@ -84,35 +84,35 @@ impl Echo {
 pub enum Icmpv4 {
     /// Requests a reply with the same payload.
     EchoRequest(Echo),
-    /// The answer.
+    /// The reply.
     EchoReply(Echo),
     /// The packet cannot be delivered.
     Unreachable {
-        /// Why: 1 host, 3 port, 4 fragmentation needed, 13 prohibited …
+        /// The reason: 1 host, 3 port, 4 fragmentation needed, 13 prohibited …
         code: u8,
-        /// With code 4, the longest packet that would get through (RFC 1191); otherwise 0.
+        /// With code 4, the longest packet that can pass (RFC 1191); otherwise 0.
         next_hop_mtu: u16,
     },
-    /// There is a shorter way.
+    /// There is a shorter route.
     Redirect {
-        /// For what: 0 a network, 1 a host.
+        /// The scope: 0 a network, 1 a host.
         code: u8,
-        /// Where to send instead.
+        /// The better router.
         gateway: Ipv4Addr,
     },
-    /// The packet has made its last hop (code 0) or was not reassembled in time (code 1).
+    /// The TTL expired (code 0) or the packet was not reassembled in time (code 1).
     TimeExceeded {
-        /// Which of both.
+        /// The reason.
         code: u8,
     },
-    /// A field of the packet's header is wrong.
+    /// A field of the packet's header is invalid.
     ParameterProblem {
         /// 0: `pointer` is valid.
         code: u8,
         /// The offset of the field in the packet.
         pointer: u8,
     },
-    /// Anything else.
+    /// Any other message.
     Other {
         /// The type of the message.
         message_type: u8,
@@ -157,7 +157,7 @@ impl Icmpv4 {
         }
     }
 
-    /// As [`echo`](Self::echo), to be changed.
+    /// As [`echo`](Self::echo), mutable.
     #[inline]
     pub fn echo_mut(&mut self) -> Option<&mut Echo> {
         match self {
@@ -166,8 +166,8 @@ impl Icmpv4 {
         }
     }
 
-    /// Writes the header to the front of `message`, which holds the payload behind it and ends with
-    /// it, with a correct checksum. Returns the length of the header.
+    /// Writes the header to the front of `message`, with a correct checksum. `message` contains the
+    /// payload behind the header and ends with it. Returns the length of the header.
     ///
     /// # Errors
     /// [`WireError::Truncated`] when `message` is shorter than [`LEN`].
@@ -219,21 +219,22 @@ impl<'a> Icmpv4Mut<'a> {
         Ok(Self { header, payload })
     }
 
-    /// The view that reads.
+    /// The read-only view.
     #[inline]
     pub fn as_view(&self) -> Icmpv4View<'_> {
         Icmpv4View { header: self.header, payload: self.payload }
     }
 
-    /// Replaces the header and updates the checksum, without reading the payload; a wrong one stays
-    /// wrong.
+    /// Replaces the header and updates the checksum, without reading the payload; a wrong checksum
+    /// stays wrong.
     #[inline]
     pub fn set_message(&mut self, message: Icmpv4) {
         let checksum = be16::<2, LEN>(self.header);
         put::<2, 2, LEN>(self.header, [0, 0]);
         let new = message.header();
         let checksum = match update_sum(checksum, Sum::of(self.header), Sum::of(&new)) {
-            // Right as well, and the only one for a message of zeros: RFC 1624 cannot tell both.
+            // Equivalent, and the only valid checksum for a message of zeros: RFC 1624 cannot
+            // distinguish them.
             0 => 0xffff,
             checksum => checksum,
         };
@@ -249,7 +250,7 @@ mod tests {
     const BYTES: [u8; 11] = [0x08, 0x00, 0x21, 0x68, 0x12, 0x34, 0x00, 0x01, b'a', b'b', b'c'];
     const VALUE: Icmpv4 = Icmpv4::EchoRequest(Echo { identifier: 0x1234, sequence: 1 });
 
-    /// One of each kind.
+    /// One message of each kind.
     const ALL: [Icmpv4; 7] = [
         VALUE,
         Icmpv4::EchoReply(Echo { identifier: 1, sequence: 2 }),

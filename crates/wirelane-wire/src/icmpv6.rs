@@ -21,7 +21,7 @@ const ECHO_REPLY: u8 = 129;
 header! {
     /// A checked view of an ICMPv6 message.
     view Icmpv6View(LEN) {
-        /// The data of an echo, or the beginning of the packet that an error is about.
+        /// The data of an echo, or the start of the packet that an error quotes.
         pub payload,
     }
 }
@@ -42,14 +42,14 @@ impl<'a> Icmpv6View<'a> {
         message_type: u8 = 0,
         /// The subtype of the message.
         code: u8 = 1,
-        /// The checksum as it stands.
+        /// The stored checksum.
         checksum: u16 = 2,
         /// The four bytes after the checksum, whose meaning depends on the type.
         rest: [u8; 4] = 4,
     } }
 
-    /// Whether the checksum is right. `pseudo` is the pseudo-header's sum
-    /// ([`crate::checksum::pseudo_v6`]) for the length of the bytes that the view was made of.
+    /// Whether the checksum is valid. `pseudo` is the pseudo-header's sum
+    /// ([`crate::checksum::pseudo_v6`]) for the length of the view's bytes.
     #[inline]
     pub fn checksum_is_valid(&self, pseudo: Sum) -> bool {
         pseudo.plus(Sum::of(self.header)).plus(Sum::of(self.payload)).is_valid()
@@ -62,31 +62,31 @@ impl<'a> Icmpv6View<'a> {
 pub enum Icmpv6 {
     /// Requests a reply with the same payload.
     EchoRequest(Echo),
-    /// The answer.
+    /// The reply.
     EchoReply(Echo),
     /// The packet cannot be delivered.
     Unreachable {
-        /// Why: 0 no route, 1 prohibited, 3 address, 4 port …
+        /// The reason: 0 no route, 1 prohibited, 3 address, 4 port …
         code: u8,
     },
-    /// The packet is longer than the next link takes.
+    /// The packet is longer than the next link supports.
     PacketTooBig {
-        /// The longest packet that would get through.
+        /// The longest packet that can pass.
         mtu: u32,
     },
-    /// The packet has made its last hop (code 0) or was not reassembled in time (code 1).
+    /// The hop limit expired (code 0) or the packet was not reassembled in time (code 1).
     TimeExceeded {
-        /// Which of both.
+        /// The reason.
         code: u8,
     },
-    /// A field of the packet is wrong.
+    /// A field of the packet is invalid.
     ParameterProblem {
-        /// What is: 0 a header field, 1 the next header, 2 an option …
+        /// The kind of field: 0 a header field, 1 the next header, 2 an option …
         code: u8,
         /// The offset of the field in the packet.
         pointer: u32,
     },
-    /// Anything else.
+    /// Any other message.
     Other {
         /// The type of the message.
         message_type: u8,
@@ -129,7 +129,7 @@ impl Icmpv6 {
         }
     }
 
-    /// As [`echo`](Self::echo), to be changed.
+    /// As [`echo`](Self::echo), mutable.
     #[inline]
     pub fn echo_mut(&mut self) -> Option<&mut Echo> {
         match self {
@@ -138,9 +138,9 @@ impl Icmpv6 {
         }
     }
 
-    /// Writes the header to the front of `message`, which holds the payload behind it and ends with
-    /// it, with a correct checksum. `pseudo` is the pseudo-header's sum for `message.len()` bytes.
-    /// Returns the length of the header.
+    /// Writes the header to the front of `message`, with a correct checksum. `message` contains the
+    /// payload behind the header and ends with it. `pseudo` is the pseudo-header's sum for
+    /// `message.len()` bytes. Returns the length of the header.
     ///
     /// # Errors
     /// [`WireError::Truncated`] when `message` is shorter than [`LEN`].
@@ -190,14 +190,14 @@ impl<'a> Icmpv6Mut<'a> {
         Ok(Self { header, payload, state })
     }
 
-    /// The view that reads.
+    /// The read-only view.
     #[inline]
     pub fn as_view(&self) -> Icmpv6View<'_> {
         Icmpv6View { header: self.header, payload: self.payload }
     }
 
-    /// Replaces the header and updates the checksum, without reading the payload; a wrong one stays
-    /// wrong.
+    /// Replaces the header and updates the checksum, without reading the payload; a wrong checksum
+    /// stays wrong.
     #[inline]
     pub fn set_message(&mut self, message: Icmpv6) {
         let checksum = be16::<2, LEN>(self.header);
@@ -228,7 +228,7 @@ mod tests {
     const BYTES: [u8; 11] = [0x80, 0x00, 0xa9, 0x20, 0x12, 0x34, 0x00, 0x01, b'a', b'b', b'c'];
     const VALUE: Icmpv6 = Icmpv6::EchoRequest(Echo { identifier: 0x1234, sequence: 1 });
 
-    /// One of each kind.
+    /// One message of each kind.
     const ALL: [Icmpv6; 7] = [
         VALUE,
         Icmpv6::EchoReply(Echo { identifier: 1, sequence: 2 }),

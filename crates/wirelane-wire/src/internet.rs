@@ -16,22 +16,23 @@ pub struct Internet<'a> {
     pub addresses: Addresses,
     /// Its payload, behind extension headers; the offset counts from the IP header.
     pub transport: Transport<'a>,
-    /// Where a fragment belongs in its packet, in bytes; 0 of the first one, and of whole packets.
+    /// Offset of a fragment in its packet, in bytes; 0 for the first fragment, and for whole
+    /// packets.
     pub fragment_offset: u16,
-    /// Its whole length in bytes, as its header states it.
+    /// Its length in bytes, as stated in its header.
     pub octets: u32,
     /// The differentiated-services code point, 0 to 63.
     pub dscp: u8,
     /// The congestion-notification bits, 0 to 3.
     pub ecn: u8,
-    /// Hops that it may still make.
+    /// The TTL or hop limit.
     pub ttl: u8,
 }
 
 impl<'a> Internet<'a> {
-    /// Reads what follows a link header; `None` if that is not IP. `carried` is how many bytes the
-    /// link carried, for lengths that no header can state. A payload cut short by a snap length is
-    /// no error.
+    /// Reads the bytes after a link header; `None` for other protocols than IP. `carried` is the
+    /// number of bytes on the link, for lengths that no header can state. A payload that a snap
+    /// length cut is no error.
     ///
     /// # Errors
     /// [`WireError::Truncated`] when the bytes end within the IP header or an extension header;
@@ -95,14 +96,14 @@ impl<'a> Internet<'a> {
         })
     }
 
-    /// Whether the transport header is in it: in the first fragment it is, in others it is not.
+    /// Whether the packet contains the transport header: of fragments, only the first does.
     #[inline]
     pub fn has_transport_header(&self) -> bool {
         self.fragment_offset == 0
     }
 
-    /// Bytes above the transport header, by the lengths that headers state; of a fragment, those
-    /// above IP.
+    /// Bytes above the transport header, by the lengths in the headers; for a fragment, bytes above
+    /// IP.
     #[inline]
     pub fn payload_len(&self) -> u32 {
         let Self { transport, .. } = self;
@@ -122,7 +123,7 @@ impl<'a> Internet<'a> {
         })
     }
 
-    /// The packet in it, if it is a tunnel's and holds a whole IP header.
+    /// The inner packet, if this is a tunnel packet with a whole inner IP header.
     #[inline]
     pub fn inside(&self) -> Option<(Self, Tunnel)> {
         let Self { transport, octets, .. } = self;

@@ -94,12 +94,12 @@ fn what_is_in_tunnels_is_found() {
         assert_eq!(inside.addresses.source(), std::net::IpAddr::from([10, 1, 1, 1]));
         assert_eq!(inside.transport.ports().unwrap().unwrap().destination, 53);
         assert_eq!((inside.octets, inside.payload_len()), (36, 8));
-        // Cut anywhere in the inner headers it is a packet as any other.
+        // Cut anywhere in the inner headers, it is an ordinary packet.
         let start = frame.len() - routed.len();
         for len in start..start + 20 {
             assert!(read(&frame[..len]).inside().is_none(), "{kind:?} {len}");
         }
     }
-    // Of the same bytes at another port nothing is said.
+    // The same bytes at another port are no tunnel.
     assert!(read(&frame(&outer().udp(50_000, 4790, &vxlan))).inside().is_none());
 }

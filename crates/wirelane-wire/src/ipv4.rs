@@ -31,7 +31,7 @@ header! {
         destination: Ipv4Addr = 16,
         /// The protocol of the payload.
         protocol: Protocol = 9,
-        /// Hops that the packet may still make.
+        /// The TTL.
         ttl: u8 = 8,
         /// The differentiated-services code point, 0 to 63.
         dscp: u8,
@@ -41,11 +41,11 @@ header! {
         identification: u16 = 4,
         /// Whether routers must not fragment the packet.
         dont_fragment: bool,
-        /// Whether this is a fragment and not the last one.
+        /// Whether this is a fragment other than the last one.
         more_fragments: bool,
-        /// Where the payload belongs in the whole packet's, in bytes; a multiple of 8.
+        /// Offset of the payload in the whole packet's payload, in bytes; a multiple of 8.
         fragment_offset: u16,
-        /// Bytes after header and options as stated, also of a packet that was cut.
+        /// The stated bytes after header and options, also of a packet that was cut.
         payload_len: u16 => |view| {
             // A header is at most 60 bytes long, so the cast keeps its value.
             view.total_len().saturating_sub(view.header_len() as u16)
@@ -59,7 +59,7 @@ impl<'a> Ipv4View<'a> {
     /// Takes a whole packet. Bytes after the stated length are Ethernet padding and left out.
     ///
     /// # Errors
-    /// [`WireError::Truncated`] when the bytes end before the header or the stated length does;
+    /// [`WireError::Truncated`] when the bytes end before the header or the stated length;
     /// [`WireError::Malformed`] for another version or impossible lengths.
     #[inline]
     pub fn new(bytes: &'a [u8]) -> Result<Self, WireError> {
@@ -87,7 +87,7 @@ impl<'a> Ipv4View<'a> {
         Ok(Self { payload: rest.get(..stated).unwrap_or(rest), ..view })
     }
 
-    /// Checks the header by itself; the payload is still empty.
+    /// Checks only the header; the payload is still empty.
     #[inline]
     fn header(bytes: &'a [u8]) -> Result<(Self, &'a [u8]), WireError> {
         let (header, rest) = split::<MIN_LEN>(bytes)?;
@@ -126,7 +126,7 @@ impl<'a> Ipv4View<'a> {
     accessors! { MIN_LEN {
         /// The stated length of header, options and payload in bytes.
         total_len: u16 = 2,
-        /// The header checksum as it stands.
+        /// The stored header checksum.
         checksum: u16 = 10,
     } }
 
@@ -136,25 +136,25 @@ impl<'a> Ipv4View<'a> {
         self.header[6] & 0x40 != 0
     }
 
-    /// Whether this is a fragment and not the last one.
+    /// Whether this is a fragment other than the last one.
     #[inline]
     pub fn more_fragments(&self) -> bool {
         self.header[6] & 0x20 != 0
     }
 
-    /// Where the payload belongs in the whole packet's, in bytes; a multiple of 8.
+    /// Offset of the payload in the whole packet's payload, in bytes; a multiple of 8.
     #[inline]
     pub fn fragment_offset(&self) -> u16 {
         be16::<6, MIN_LEN>(self.header) << 3
     }
 
-    /// Whether this is a part of a packet: only the first of its parts holds a transport header.
+    /// Whether this is a fragment: only the first fragment contains a transport header.
     #[inline]
     pub fn is_fragment(&self) -> bool {
         self.more_fragments() || self.fragment_offset() != 0
     }
 
-    /// Whether the header checksum is right.
+    /// Whether the header checksum is valid.
     #[inline]
     pub fn checksum_is_valid(&self) -> bool {
         // The fixed part has an even length, so the options begin at an even offset.
@@ -200,9 +200,9 @@ impl<'a> Ipv4<'a> {
 }
 
 /// A checked view of an IPv4 header that can be changed. Every change updates the header checksum;
-/// a wrong one stays wrong.
+/// a wrong checksum stays wrong.
 ///
-/// A checksum of the payload that covers the addresses does not follow: see
+/// Checksums of the payload that cover the addresses are not updated: see
 /// [`PacketMut`](crate::PacketMut).
 #[derive(Debug)]
 pub struct Ipv4Mut<'a> {
@@ -212,7 +212,7 @@ pub struct Ipv4Mut<'a> {
 }
 
 impl<'a> Ipv4Mut<'a> {
-    /// Takes a packet, which may have been cut short: the payload is what there is of it.
+    /// Takes a packet, which may have been cut: the payload is its captured part.
     ///
     /// # Errors
     /// As [`Ipv4View::new_snapped`].
@@ -225,7 +225,7 @@ impl<'a> Ipv4Mut<'a> {
         Ok(Self { header, options, payload: &mut rest[..payload_len] })
     }
 
-    /// The view that reads.
+    /// The read-only view.
     #[inline]
     pub fn as_view(&self) -> Ipv4View<'_> {
         Ipv4View { header: self.header, options: self.options, payload: self.payload }
@@ -243,7 +243,7 @@ impl<'a> Ipv4Mut<'a> {
         self.set::<16, 4>(destination.octets());
     }
 
-    /// Replaces the hops that the packet may still make.
+    /// Replaces the TTL.
     #[inline]
     pub fn set_ttl(&mut self, ttl: u8) {
         self.set::<8, 2>([ttl, self.header[9]]);
@@ -252,7 +252,7 @@ impl<'a> Ipv4Mut<'a> {
     /// Replaces the differentiated-services code point.
     ///
     /// # Errors
-    /// [`WireError::Malformed`] above 63; nothing was changed.
+    /// [`WireError::Malformed`] above 63; then the packet is unchanged.
     #[inline]
     pub fn set_dscp(&mut self, dscp: u8) -> Result<(), WireError> {
         if dscp > 63 {
@@ -265,7 +265,7 @@ impl<'a> Ipv4Mut<'a> {
     /// Replaces the congestion-notification bits.
     ///
     /// # Errors
-    /// [`WireError::Malformed`] above 3; nothing was changed.
+    /// [`WireError::Malformed`] above 3; then the packet is unchanged.
     #[inline]
     pub fn set_ecn(&mut self, ecn: u8) -> Result<(), WireError> {
         if ecn > 3 {
@@ -281,7 +281,7 @@ impl<'a> Ipv4Mut<'a> {
         self.payload
     }
 
-    /// Writes whole 16-bit words at `AT`, and the checksum after it.
+    /// Writes whole 16-bit words at `AT`, and updates the checksum.
     #[inline]
     fn set<const AT: usize, const M: usize>(&mut self, value: [u8; M]) {
         let old = Sum::of(&array::<AT, M, MIN_LEN>(self.header));

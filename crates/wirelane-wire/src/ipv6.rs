@@ -1,4 +1,4 @@
-//! IPv6 headers (RFC 8200) and the walk over extension headers.
+//! IPv6 headers (RFC 8200) and iteration over extension headers.
 
 use core::net::Ipv6Addr;
 
@@ -32,7 +32,7 @@ header! {
         destination: Ipv6Addr = 24,
         /// The next header: an extension header or the upper layer.
         next_header: Protocol = 6,
-        /// Hops that the packet may still make.
+        /// The hop limit.
         hop_limit: u8 = 7,
         /// The differentiated-services code point, 0 to 63.
         dscp: u8,
@@ -52,7 +52,7 @@ impl<'a> Ipv6View<'a> {
     /// payload is the rest of the bytes.
     ///
     /// # Errors
-    /// [`WireError::Truncated`] when the bytes end before the header or the stated length does;
+    /// [`WireError::Truncated`] when the bytes end before the header or the stated length;
     /// [`WireError::Malformed`] for another version.
     #[inline]
     pub fn new(bytes: &'a [u8]) -> Result<Self, WireError> {
@@ -82,7 +82,7 @@ impl<'a> Ipv6View<'a> {
         Ok(Self { payload, ..view })
     }
 
-    /// Checks the header by itself; the payload is still empty.
+    /// Checks only the header; the payload is still empty.
     #[inline]
     fn header(bytes: &'a [u8]) -> Result<(Self, &'a [u8]), WireError> {
         let (header, rest) = split::<LEN>(bytes)?;
@@ -118,7 +118,7 @@ impl<'a> Ipv6View<'a> {
     /// The upper-layer packet behind the extension headers; its offset counts from the payload.
     ///
     /// # Errors
-    /// Those of [`walk`].
+    /// As [`walk`].
     #[inline]
     pub fn upper(&self) -> Result<Upper<'a>, WireError> {
         walk(self.next_header(), self.payload)
@@ -149,7 +149,7 @@ impl Ipv6 {
 
 /// A checked view of an IPv6 header that can be changed.
 ///
-/// A checksum of the payload that covers the addresses does not follow: see
+/// Checksums of the payload that cover the addresses are not updated: see
 /// [`PacketMut`](crate::PacketMut).
 #[derive(Debug)]
 pub struct Ipv6Mut<'a> {
@@ -158,7 +158,7 @@ pub struct Ipv6Mut<'a> {
 }
 
 impl<'a> Ipv6Mut<'a> {
-    /// Takes a packet, which may have been cut short: the payload is what there is of it.
+    /// Takes a packet, which may have been cut: the payload is its captured part.
     ///
     /// # Errors
     /// As [`Ipv6View::new_snapped`].
@@ -169,7 +169,7 @@ impl<'a> Ipv6Mut<'a> {
         Ok(Self { header, payload: &mut rest[..payload_len] })
     }
 
-    /// The view that reads.
+    /// The read-only view.
     #[inline]
     pub fn as_view(&self) -> Ipv6View<'_> {
         Ipv6View { header: self.header, payload: self.payload }
@@ -187,7 +187,7 @@ impl<'a> Ipv6Mut<'a> {
         put::<24, 16, LEN>(self.header, destination.octets());
     }
 
-    /// Replaces the hops that the packet may still make.
+    /// Replaces the hop limit.
     #[inline]
     pub fn set_hop_limit(&mut self, hop_limit: u8) {
         self.header[7] = hop_limit;
@@ -196,7 +196,7 @@ impl<'a> Ipv6Mut<'a> {
     /// Replaces the differentiated-services code point.
     ///
     /// # Errors
-    /// [`WireError::Malformed`] above 63; nothing was changed.
+    /// [`WireError::Malformed`] above 63; then the packet is unchanged.
     #[inline]
     pub fn set_dscp(&mut self, dscp: u8) -> Result<(), WireError> {
         if dscp > 63 {
@@ -209,7 +209,7 @@ impl<'a> Ipv6Mut<'a> {
     /// Replaces the congestion-notification bits.
     ///
     /// # Errors
-    /// [`WireError::Malformed`] above 3; nothing was changed.
+    /// [`WireError::Malformed`] above 3; then the packet is unchanged.
     #[inline]
     pub fn set_ecn(&mut self, ecn: u8) -> Result<(), WireError> {
         if ecn > 3 {

@@ -7,11 +7,10 @@
 //! `X::parse(&XView::new(bytes)?)` after `x.emit(&mut bytes)?` gives `x` back. A **mutable view**
 //! (`Ipv4Mut`) changes fields in place and keeps the checksum of its header right.
 //!
-//! For whole frames there are [`Layers`] and [`FlowKey`] to read, [`PacketMut`] to change, and
-//! [`packet`] to build.
+//! For whole frames, [`Layers`] and [`FlowKey`] read, [`PacketMut`] changes, and [`packet`] builds.
 //!
 //! Multi-byte fields are big-endian on the wire and host integers here. Buffers always start at the
-//! first byte of the header; [`EthernetView::payload`] and its siblings step to the next one.
+//! first byte of the header; [`EthernetView::payload`] and similar accessors return the next one.
 //!
 //! For the crates that print, [`text`] escapes untrusted text, and [`date`] formats a day.
 //!

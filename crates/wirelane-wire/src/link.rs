@@ -1,4 +1,4 @@
-//! From the start of a captured packet to its network header, by the link type of its capture.
+//! Finds the network header of a captured packet, by the link type of its capture.
 
 mod inside;
 mod ppi;
@@ -11,13 +11,14 @@ use crate::field::split;
 use crate::vlan::VlanView;
 use crate::{ethernet, vlan};
 
-/// Tags before a network header, as in the kernel (`VLAN_MAX_DEPTH` in `include/linux/if_vlan.h`).
+/// The most tags before a network header, as in the kernel (`VLAN_MAX_DEPTH` in
+/// `include/linux/if_vlan.h`).
 pub(crate) const MAX_TAGS: usize = 8;
 
 /// The result of parsing the headers before the network header of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Link {
-    /// A link header that was stepped over.
+    /// The packet has a network header behind its link header.
     Network {
         /// The EtherType after link header and tags.
         ethertype: EtherType,
@@ -25,13 +26,13 @@ pub enum Link {
         at: usize,
         /// The identifier of the outermost tag.
         outer_vlan: Option<u16>,
-        /// The identifier of the innermost tag, when there are several.
+        /// The identifier of the innermost tag, if there are several.
         inner_vlan: Option<u16>,
     },
-    /// A frame of the link itself, such as a beacon of 802.11 or a negotiation of PPP, or a later
+    /// A frame of the link layer, such as an 802.11 beacon or a PPP negotiation, or a later
     /// fragment.
     Control,
-    /// Its content is encrypted.
+    /// The payload is encrypted.
     Encrypted,
     /// A link type that is unknown here.
     Unknown,
@@ -42,8 +43,8 @@ pub enum Link {
 
 impl Link {
     /// Steps over the link header of a packet of a LINKTYPE_ value: Ethernet, raw IP, BSD loopback,
-    /// both of Linux's cooked captures, PPP and its relatives, IEEE 802.11 and the headers before
-    /// it, and PPI. Of several packets in one frame of 802.11, it finds the first one.
+    /// both of Linux's cooked captures, PPP and related protocols, IEEE 802.11 and its capture
+    /// headers, and PPI. If an 802.11 frame contains several packets, finds the first one.
     #[inline]
     pub fn parse(link_type: u16, data: &[u8]) -> Self {
         const NULL: u16 = 0;
@@ -56,7 +57,7 @@ impl Link {
         const LINUX_SLL2: u16 = 276;
         match link_type {
             ETHERNET => Self::ethernet(data),
-            // 12 and 14 are what raw IP is called in some old files.
+            // 12 and 14 are raw IP in some old files.
             RAW | 12 | 14 | IPV4 | IPV6 => raw(data, 0),
             NULL | LOOP => raw(data, 4),
             LINUX_SLL => match data.get(14..16) {
@@ -73,7 +74,7 @@ impl Link {
         }
     }
 
-    /// Those that few captures have.
+    /// Rare link types.
     #[inline(never)]
     fn other(link_type: u16, data: &[u8]) -> Self {
         const PPP: u16 = 9;
@@ -91,7 +92,7 @@ impl Link {
             PPP_HDLC => ppp::hdlc(data),
             PPP_ETHER => ppp::over_ethernet(data),
             C_HDLC => ppp::cisco(data),
-            // The first byte tells the direction.
+            // The first byte is the direction.
             PPP_PPPD | PPP_WITH_DIR => ppp::plain(data, 1),
             IEEE802_11 => wlan::frame(data, 0, false),
             IEEE802_11_PRISM => wlan::prism(data),
@@ -108,12 +109,12 @@ impl Link {
         }
     }
 
-    /// Steps over a PPI header and the header of the link type that it names.
+    /// Steps over a PPI header and the header of the inner link type.
     fn behind_ppi(data: &[u8]) -> Self {
         let Some((link_type, len)) = ppi::inside(data) else { return Self::Short };
         let Some(frame) = data.get(len..) else { return Self::Short };
         let link = match link_type.try_into() {
-            // One header behind the other has no use, and could go on for long.
+            // A PPI header in another one is useless, and could be nested deeply.
             Ok(ppi::LINK_TYPE) | Err(_) => return Self::Unknown,
             Ok(link_type) => Self::parse(link_type, frame),
         };
@@ -150,7 +151,7 @@ fn tagged(data: &[u8], mut ethertype: EtherType, mut at: usize) -> Link {
     Link::Network { ethertype, at, outer_vlan, inner_vlan }
 }
 
-/// IP without an Ethernet header: its first byte says the version.
+/// IP without an Ethernet header: its first byte contains the version.
 #[inline]
 fn raw(data: &[u8], at: usize) -> Link {
     let ethertype = match data.get(at).map(|first| first >> 4) {
@@ -181,7 +182,7 @@ mod tests {
         let sll2 = [&[8, 0][..], &[0; 18]].concat();
         let sll = [&[0; 14][..], &[8, 0]].concat();
         let avs = [&[0x80, 0x21, 0x10, 1, 0, 0, 0, 64][..], &[0; 56], &wlan(8, 1, &[])].concat();
-        // Two words of fields, a time, and flags that say that the payload is aligned.
+        // Two words of flags, a time, and flags that announce an aligned payload.
         let fields = [0, 0, 32, 0, 3, 0, 0, 0x80, 0, 0, 0, 0, 0, 0, 0, 0];
         let radio = [&fields[..], &[0; 8], &[0x20], &[0; 7]].concat();
         let padded = [&radio[..], &wlan(0x88, 1, &[0; 4])].concat();
@@ -227,13 +228,13 @@ mod tests {
         assert_eq!(Link::parse(147, &after(&[])), Link::Unknown);
     }
 
-    /// A data frame of 802.11: its first two bytes, what follows its 24 bytes, and SNAP for IPv4.
+    /// An 802.11 data frame: its first two bytes, the bytes after its 24 bytes, and SNAP for IPv4.
     fn wlan(control: u8, flags: u8, more: &[u8]) -> std::vec::Vec<u8> {
         let snap = [0xaa, 0xaa, 3, 0, 0, 0, 8, 0];
         [&[control, flags][..], &[0; 22], more, &snap].concat()
     }
 
-    /// A header of PPI for this link type; `field` begins its only field, of 20 bytes.
+    /// A PPI header for this link type; `field` is the start of its only field, of 20 bytes.
     fn ppi(link_type: u8, field: &[u8], rest: &[u8]) -> std::vec::Vec<u8> {
         let len = if field.is_empty() { 8 } else { 32 };
         [&[0, 0, len, 0, link_type, 0, 0, 0][..], field, rest].concat()
@@ -246,11 +247,11 @@ mod tests {
         let encrypted = ppi(105, &[], &wlan(8, 0x41, &[]));
         assert_eq!(Link::parse(192, &after(&encrypted)), Link::Encrypted);
         assert_eq!(Link::parse(192, &after(&ppi(105, &[], &wlan(0x80, 0, &[])))), Link::Control);
-        // PPI again and again, 802.15.4, and a link type that does not fit 16 bits.
+        // Nested PPI, 802.15.4, and a link type that exceeds 16 bits.
         assert_eq!(Link::parse(192, &ppi(192, &[], &[]).repeat(9)), Link::Unknown);
         assert_eq!(Link::parse(192, &after(&ppi(195, &[], &[]))), Link::Unknown);
         assert_eq!(Link::parse(192, &after(&[0, 0, 8, 0, 105, 0, 1, 0])), Link::Unknown);
-        // Shorter than its own header.
+        // Shorter than its header.
         assert_eq!(Link::parse(192, &after(&[0, 0, 7, 0, 101, 0, 0, 0])), Link::Short);
     }
 
@@ -271,7 +272,7 @@ mod tests {
             ),
             (105, wlan(8, 0x41, &[]), Link::Encrypted),
             (105, wlan(0x88, 0x42, &[0; 2]), Link::Encrypted),
-            // LCP, compressed headers of TCP, encryption, discovery of PPPoE.
+            // LCP, compressed TCP headers, encryption, PPPoE discovery.
             (9, [0xff, 3, 0xc0, 0x21].to_vec(), Link::Control),
             (9, [0x2d].to_vec(), Link::Control),
             (9, [0, 0x53].to_vec(), Link::Encrypted),
@@ -279,7 +280,7 @@ mod tests {
         ] {
             assert_eq!(Link::parse(link_type, &after(&data)), expected, "{link_type} {data:x?}");
         }
-        // Protocols may be compressed, and address and control missing.
+        // Protocols may be compressed, and address and control omitted.
         for header in [&[0x21][..], &[0, 0x21], &[0xff, 3, 0x21]] {
             assert_eq!(Link::parse(9, &after(header)), network(header.len(), None, None));
         }

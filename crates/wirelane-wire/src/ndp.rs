@@ -13,7 +13,7 @@ use crate::field::{array, put, split, split_mut, take};
 
 /// Length of a message without options in bytes.
 pub const MIN_LEN: usize = 24;
-/// The hop limit that a message must have: no router has passed it on (RFC 4861 section 7.1).
+/// The hop limit of a valid message: no router has forwarded it (RFC 4861 section 7.1).
 pub const HOP_LIMIT: u8 = 255;
 
 const SOLICITATION: u8 = 135;
@@ -21,8 +21,8 @@ const ADVERTISEMENT: u8 = 136;
 /// Length of an option with the hardware address of an Ethernet station.
 const LINK_ADDRESS_LEN: usize = 8;
 
-/// The group that the owner of `address` listens to (RFC 4291 section 2.7.1): solicitations are
-/// sent to it, and to [`MacAddr::of_group`] of it.
+/// The solicited-node group of `address` (RFC 4291 section 2.7.1): solicitations are sent to it,
+/// and to its [`MacAddr::of_group`].
 #[inline]
 pub const fn solicited_node(address: Ipv6Addr) -> Ipv6Addr {
     let [.., a, b] = address.segments();
@@ -37,12 +37,12 @@ pub struct NeighborView<'a> {
 }
 
 impl<'a> NeighborView<'a> {
-    /// Takes an ICMPv6 message. Checksum ([`crate::Icmpv6View`]) and [`HOP_LIMIT`] are left to the
-    /// caller.
+    /// Takes an ICMPv6 message. The caller checks the checksum ([`crate::Icmpv6View`]) and
+    /// [`HOP_LIMIT`].
     ///
     /// # Errors
-    /// [`WireError::Truncated`] when the bytes end before the message or an option does;
-    /// [`WireError::Malformed`] for another type or code, a target that is a group and an option of
+    /// [`WireError::Truncated`] when the bytes end before the message or an option;
+    /// [`WireError::Malformed`] for another type or code, a group as the target, and an option of
     /// length 0 (RFC 4861 section 7.1).
     #[inline]
     pub fn new(bytes: &'a [u8]) -> Result<Self, WireError> {
@@ -91,18 +91,18 @@ impl<'a> NeighborView<'a> {
     }
 }
 
-/// Which of the two messages of neighbour discovery.
+/// The two messages of neighbour discovery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum NeighborMessage {
-    /// Who has the target address?
+    /// Requests the hardware address of the target.
     Solicitation,
-    /// The target has its address.
+    /// Announces the target's address.
     Advertisement {
         /// The target is a router.
         router: bool,
         /// It answers a solicitation.
         solicited: bool,
-        /// It replaces what was known before.
+        /// It replaces earlier information.
         overrides: bool,
     },
 }
@@ -134,7 +134,7 @@ impl NdpOption<'_> {
     /// The hardware address of the target.
     pub const TARGET_LINK_ADDRESS: u8 = 2;
 
-    /// The hardware address in one of both; `None` in other options.
+    /// The hardware address in either option; `None` in other options.
     #[inline]
     pub fn link_address(&self) -> Option<MacAddr> {
         matches!(self.kind, Self::SOURCE_LINK_ADDRESS | Self::TARGET_LINK_ADDRESS)
@@ -157,7 +157,7 @@ impl<'a> Iterator for NdpOptions<'a> {
             return None;
         }
         let option = split::<2>(self.rest).and_then(|(&[kind, length], _)| {
-            // In units of eight bytes.
+            // The unit is eight bytes.
             let len = usize::from(length) * 8;
             if len == 0 {
                 return Err(WireError::Malformed("neighbour discovery option of length 0"));
@@ -173,7 +173,7 @@ impl<'a> Iterator for NdpOptions<'a> {
 /// emitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Neighbor {
-    /// Which of both.
+    /// The kind of message.
     pub message: NeighborMessage,
     /// The requested or advertised address.
     pub target: Ipv6Addr,
@@ -182,12 +182,12 @@ pub struct Neighbor {
 }
 
 impl Neighbor {
-    /// Asks for the hardware address of `target`. Sent to [`solicited_node`] of it.
+    /// Requests the hardware address of `target`. The request goes to its [`solicited_node`].
     pub const fn solicitation(sender: MacAddr, target: Ipv6Addr) -> Self {
         Self { message: NeighborMessage::Solicitation, target, link_address: Some(sender) }
     }
 
-    /// Answers this solicitation: the target is at `mac`. Sent to the sender.
+    /// Answers this solicitation: the target is at `mac`. The answer goes to the sender.
     #[must_use]
     pub const fn advertisement(&self, mac: MacAddr) -> Self {
         let message =
@@ -195,7 +195,7 @@ impl Neighbor {
         Self { message, target: self.target, link_address: Some(mac) }
     }
 
-    /// Reads the fields of a view. Options other than the hardware address are left out.
+    /// Reads the fields of a view. Ignores options other than the hardware address.
     #[inline]
     pub fn parse(view: &NeighborView<'_>) -> Self {
         Self { message: view.message(), target: view.target(), link_address: view.link_address() }
@@ -212,8 +212,8 @@ impl Neighbor {
     /// bytes. The packet's hop limit must be [`HOP_LIMIT`].
     ///
     /// # Errors
-    /// [`WireError::Truncated`] when `buffer` is too short; [`WireError::Malformed`] for a target
-    /// that is a group.
+    /// [`WireError::Truncated`] when `buffer` is too short; [`WireError::Malformed`] for a group as
+    /// the target.
     pub fn emit(&self, buffer: &mut [u8], pseudo: Sum) -> Result<usize, WireError> {
         if self.target.is_multicast() {
             return Err(WireError::Malformed("target of a neighbour message"));
@@ -311,7 +311,7 @@ mod tests {
     #[test]
     fn impossible_len() {
         for have in 0..32 {
-            // Without its option the message is whole; with a part of one it is not.
+            // Without its option the message is complete; with a part of an option it is not.
             let needed = match have {
                 0..24 => 24,
                 24 => continue,

@@ -1,5 +1,5 @@
-//! Packets from nothing: name the layers from the outside in, and every length, EtherType, protocol
-//! number and checksum is right.
+//! Builds packets: the caller names the layers from the outside in, and every length, EtherType,
+//! protocol number and checksum is computed.
 //!
 //! ```
 //! use wirelane_wire::{MacAddr, Tcp, TcpFlags, packet};
@@ -52,18 +52,18 @@ pub const fn ethernet(source: MacAddr, destination: MacAddr) -> Link {
     Link { source, destination, tags: [None; 2] }
 }
 
-/// A frame with addresses and perhaps tags.
+/// A frame with addresses and optional tags.
 #[derive(Clone, Copy, Debug)]
 pub struct Link {
     source: MacAddr,
     destination: MacAddr,
-    /// The outer one first.
+    /// The outer tag first.
     tags: [Option<u16>; 2],
 }
 
 impl Link {
-    /// Puts the frame into a VLAN. A second call puts it into a VLAN within that, and makes the
-    /// outer tag a service tag (IEEE 802.1ad); further calls replace the inner one.
+    /// Adds a VLAN tag. A second call adds an inner tag, and makes the outer tag a service tag
+    /// (IEEE 802.1ad); further calls replace the inner tag.
     #[must_use]
     pub const fn vlan(mut self, id: u16) -> Self {
         match self.tags {
@@ -78,7 +78,7 @@ impl Link {
         Packet { link: self, network: Network::Arp(message), payload: &[] }
     }
 
-    /// Anything else.
+    /// A payload of any other protocol.
     pub const fn other(self, ethertype: EtherType, payload: &[u8]) -> Packet<'_> {
         Packet { link: self, network: Network::Other(ethertype), payload }
     }
@@ -139,7 +139,7 @@ impl Link {
     }
 }
 
-/// A frame with an IPv4 header. The TTL is 64, and it must not be fragmented.
+/// A frame with an IPv4 header. The TTL is 64, and fragmentation is forbidden.
 #[derive(Clone, Copy, Debug)]
 pub struct Internet4 {
     link: Link,
@@ -157,7 +157,7 @@ pub struct Internet6 {
 macro_rules! internet {
     ($name:ident, $network:ident, $ttl:ident) => {
         impl $name {
-            /// Sets the hops that the packet may make.
+            /// Sets the TTL or hop limit.
             #[must_use]
             pub const fn ttl(mut self, ttl: u8) -> Self {
                 self.header.$ttl = ttl;
@@ -183,12 +183,12 @@ macro_rules! internet {
                 self.carry(Upper::Udp { source, destination }, payload)
             }
 
-            /// A TCP segment. The checksum of the value does not matter; see [`Tcp::between`].
+            /// A TCP segment. The checksum in `header` is ignored; see [`Tcp::between`].
             pub const fn tcp<'a>(self, header: Tcp<'a>, payload: &'a [u8]) -> Packet<'a> {
                 self.carry(Upper::Tcp(header), payload)
             }
 
-            /// Anything else, of which no checksum is known.
+            /// A payload of any other protocol, without a checksum.
             pub const fn other(self, protocol: Protocol, payload: &[u8]) -> Packet<'_> {
                 self.carry(Upper::Other(protocol), payload)
             }
@@ -209,7 +209,7 @@ impl Internet4 {
         self.carry(Upper::Icmpv4(message), payload)
     }
 
-    /// Sets what the fragments of this packet will have in common, and allows them.
+    /// Sets the identification of fragments of this packet, and permits fragmentation.
     #[must_use]
     pub const fn identification(mut self, identification: u16) -> Self {
         self.header.identification = identification;
@@ -224,7 +224,7 @@ impl Internet6 {
         self.carry(Upper::Icmpv6(message), payload)
     }
 
-    /// A neighbour solicitation or advertisement, with the hop limit that it must have.
+    /// A neighbour solicitation or advertisement, with the required hop limit.
     pub const fn neighbor<'a>(self, message: Neighbor) -> Packet<'a> {
         self.ttl(ndp::HOP_LIMIT).carry(Upper::Neighbor(message), &[])
     }
@@ -237,7 +237,7 @@ impl Internet6 {
     }
 }
 
-/// A whole packet, ready to be written.
+/// A complete packet.
 #[derive(Clone, Copy, Debug)]
 pub struct Packet<'a> {
     link: Link,
@@ -264,8 +264,8 @@ enum Upper<'a> {
 }
 
 impl Packet<'_> {
-    /// Bytes that [`emit`](Self::emit) writes. It adds no padding, of which Ethernet needs some for
-    /// less than 60: drivers do.
+    /// Bytes that [`emit`](Self::emit) writes. It does not pad short frames to the Ethernet minimum
+    /// of 60 bytes: drivers do.
     #[allow(clippy::len_without_is_empty, reason = "no packet is empty")]
     pub const fn len(&self) -> usize {
         let network = match &self.network {
@@ -343,13 +343,13 @@ impl Upper<'_> {
         }
     }
 
-    /// The length with `payload`, at most `longest`.
+    /// The length including `payload`, at most `longest`.
     fn len(&self, payload: &[u8], longest: u16) -> Result<u16, WireError> {
         let len = u16::try_from(self.header_len() + payload.len()).ok();
         len.filter(|len| *len <= longest).ok_or(WireError::Malformed("IP packet above 65535 bytes"))
     }
 
-    /// Writes the header to the front of `packet`, which holds the payload already.
+    /// Writes the header to the front of `packet`, which already contains the payload.
     fn emit(&self, packet: &mut [u8], pseudo: Sum) -> Result<(), WireError> {
         match self {
             Self::Udp { source, destination } => {

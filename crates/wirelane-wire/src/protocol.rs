@@ -34,13 +34,13 @@ impl Protocol {
     pub const FRAGMENT: Self = Self(44);
     /// Generic routing encapsulation (RFC 2784).
     pub const GRE: Self = Self(47);
-    /// Encapsulating security payload (RFC 4303): what follows is encrypted.
+    /// Encapsulating security payload (RFC 4303): the rest is encrypted.
     pub const ESP: Self = Self(50);
     /// Authentication header (RFC 4302).
     pub const AH: Self = Self(51);
     /// ICMP over IPv6.
     pub const ICMPV6: Self = Self(58);
-    /// IPv6: nothing follows (RFC 8200 section 4.7).
+    /// IPv6: no further header (RFC 8200 section 4.7).
     pub const NO_NEXT_HEADER: Self = Self(59);
     /// IPv6 destination options (RFC 8200 section 4.6).
     pub const DESTINATION_OPTIONS: Self = Self(60);

@@ -1,4 +1,4 @@
-//! Changing addresses and ports of a whole frame, with every checksum that covers them.
+//! Changes addresses and ports of a whole frame, and updates every checksum that covers them.
 //!
 //! A change costs the same for a frame of any length: checksums are updated incrementally (RFC
 //! 1624), so a wrong checksum stays wrong.
@@ -26,10 +26,10 @@ use crate::ipv6::{self, Ipv6Mut, extensions};
 use crate::protocol::Protocol;
 
 /// An Ethernet frame whose outermost addresses, TTL and ports can be changed: through VLAN tags and
-/// IPv6 extension headers, in a fragment as far as it has the header. The header checksum of IPv4
-/// and the checksums of TCP, UDP, UDP-Lite, DCCP, ICMP and ICMPv6 follow.
+/// IPv6 extension headers, and in fragments as far as they contain the header. Updates the IPv4
+/// header checksum and the checksums of TCP, UDP, UDP-Lite, DCCP, ICMP and ICMPv6.
 ///
-/// Several changes at once look for the headers once. A change that fails changes nothing.
+/// Several changes parse the headers only once. A change that fails leaves the frame unchanged.
 ///
 /// ```
 /// use wirelane_wire::{FlowKey, PacketMut, packet};
@@ -52,7 +52,7 @@ use crate::protocol::Protocol;
 #[derive(Debug)]
 pub struct PacketMut<'a> {
     frame: &'a mut [u8],
-    /// Where the IP header begins.
+    /// Offset of the IP header.
     network: usize,
     version: Version,
     upper: Upper,
@@ -69,13 +69,13 @@ enum Version {
     },
 }
 
-/// The transport packet, as far as changes depend on it.
+/// The properties of the transport packet that changes depend on.
 #[derive(Clone, Copy, Debug)]
 struct Upper {
     protocol: Protocol,
-    /// Where it begins in the frame and where it ends.
+    /// Its start and end in the frame.
     place: (usize, usize),
-    /// Whether it begins with its header: later fragments do not.
+    /// Whether it begins with its header; later fragments do not.
     has_header: bool,
     /// The state of its checksum field; `None` if unknown.
     state: Option<ChecksumState>,
@@ -91,9 +91,9 @@ impl<'a> PacketMut<'a> {
         Self::parse(frame, None)
     }
 
-    /// Takes the bytes of a frame of which a device or a segmenter completes the checksum that
-    /// covers the bytes from `start` on. Its field holds the sum of the pseudo-header
-    /// ([`ChecksumState::Partial`]).
+    /// Takes the bytes of a frame with one partial checksum, which covers the bytes from `start`
+    /// on, and which a device or a segmenter completes. Its field contains the sum of the
+    /// pseudo-header ([`ChecksumState::Partial`]).
     ///
     /// # Errors
     /// As [`Layers::parse`].
@@ -156,8 +156,8 @@ impl<'a> PacketMut<'a> {
     /// Replaces the source address of the IPv4 header.
     ///
     /// # Errors
-    /// [`WireError::Absent`] for a frame that is not IPv4; [`WireError::Truncated`] when it ends
-    /// before a checksum that covers the address; [`WireError::Malformed`] when it is not known
+    /// [`WireError::Absent`] for other protocols than IPv4; [`WireError::Truncated`] when the frame
+    /// ends before a checksum that covers the address; [`WireError::Malformed`] when it is unknown
     /// which of its checksums is partial.
     #[inline]
     pub fn set_ipv4_source(&mut self, address: Ipv4Addr) -> Result<(), WireError> {
@@ -196,7 +196,7 @@ impl<'a> PacketMut<'a> {
     ///
     /// # Errors
     /// As [`set_ipv4_source`](Self::set_ipv4_source); [`WireError::Malformed`] also for a routing
-    /// header of a type that is not known.
+    /// header of unknown type.
     #[inline]
     pub fn set_ipv6_destination(&mut self, address: Ipv6Addr) -> Result<(), WireError> {
         let old = self.ipv6()?.as_view().destination();
@@ -212,7 +212,7 @@ impl<'a> PacketMut<'a> {
     /// Replaces the TTL of the IPv4 header or the hop limit of the IPv6 header.
     ///
     /// # Errors
-    /// [`WireError::Absent`] for a frame that is not IP.
+    /// [`WireError::Absent`] for other protocols than IP.
     #[inline]
     pub fn set_ttl(&mut self, ttl: u8) -> Result<(), WireError> {
         match self.version {
@@ -332,7 +332,7 @@ impl<'a> PacketMut<'a> {
         Ok(())
     }
 
-    /// Updates the checksum that covers a part of the pseudo-header, if there is one.
+    /// Updates the checksum that covers a part of the pseudo-header, if any.
     #[inline]
     fn pseudo_changed(&mut self, old: &[u8], new: &[u8]) -> Result<(), WireError> {
         let state = self.state()?;
@@ -341,7 +341,7 @@ impl<'a> PacketMut<'a> {
         Ok(())
     }
 
-    /// Where the checksum is that covers the pseudo-header; `None` if there is none.
+    /// Offset of the checksum that covers the pseudo-header; `None` if there is none.
     #[inline]
     fn checksum_place(&self) -> Result<Option<usize>, WireError> {
         /// RFC 4340 section 5.1.
@@ -370,7 +370,7 @@ impl<'a> PacketMut<'a> {
             return;
         };
         let old = u16::from_be_bytes(*place);
-        // RFC 768, and RFC 6935 for tunnels over IPv6: 0 says that there is no checksum.
+        // RFC 768, and RFC 6935 for tunnels over IPv6: 0 means no checksum.
         if is_udp && old == 0 {
             return;
         }

@@ -103,7 +103,8 @@ fn a_partial_checksum_stays_one() {
     assert_eq!(frame[50..52], partial(NEW4, B4));
     assert_eq!(frame[34..36], [0, 7]);
 
-    // Of a packet further in, the outer checksum is complete; of an unknown one, nothing is known.
+    // The partial checksum of an inner packet leaves the outer checksum complete; with an unknown
+    // offset, the state is unknown.
     let mut inner = emitted(&LINK.ipv4(A4, B4).udp(1, 4789, &[0; 50]));
     let mut whole = inner.clone();
     PacketMut::new_partial(&mut inner, 80).unwrap().set_ipv4_source(NEW4).unwrap();
@@ -133,8 +134,8 @@ fn no_udp_checksum_stays_none() {
 #[test]
 fn a_udp_checksum_never_becomes_none() {
     let mut frame = emitted(&LINK.ipv4(A4, B4).udp(1, 2, b"x"));
-    // The port that makes the sum 0xffff, and with it the checksum 0: 1 and the complement of
-    // today's sum.
+    // The port that makes the sum 0xffff, and so the checksum 0: 1 plus the complement of the
+    // current sum.
     let (port, carry) = u16::from_be_bytes([frame[40], frame[41]]).overflowing_add(1);
     let port = port + u16::from(carry);
     let mut seen = false;
@@ -179,7 +180,7 @@ fn fragments_give_the_packet_of_new_addresses() {
 
 #[test]
 fn a_fragment_without_its_checksum_is_left_alone() {
-    // A first fragment of 8 bytes has the ports of TCP and not its checksum (RFC 1858).
+    // A first fragment of 8 bytes contains the TCP ports without the checksum (RFC 1858).
     let [mut first, _] = fragments();
     let whole = first.clone();
     let header = Ipv4::parse(&Ipv4View::new(&whole[14..]).unwrap());

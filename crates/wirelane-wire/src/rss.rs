@@ -1,5 +1,5 @@
-//! Receive-side scaling: the Toeplitz hash and the indirection table, as Microsoft's "RSS Hashing
-//! Functions" defines them and network cards implement them.
+//! Receive-side scaling: the Toeplitz hash and the indirection table, as specified in Microsoft's
+//! "RSS Hashing Functions" and implemented by NICs.
 
 use core::net::{Ipv4Addr, Ipv6Addr};
 
@@ -15,14 +15,14 @@ pub const MAX_INPUT: usize = KEY_LEN - 4;
 pub struct ToeplitzKey([u8; KEY_LEN]);
 
 impl ToeplitzKey {
-    /// The key of Microsoft's verification suite, which many drivers take as their default.
+    /// The key of Microsoft's verification suite, the default of many drivers.
     pub const MICROSOFT: Self = Self([
         0x6d, 0x5a, 0x56, 0xda, 0x25, 0x5b, 0x0e, 0xc2, 0x41, 0x67, 0x25, 0x3d, 0x43, 0xa3, 0x8f,
         0xb0, 0xd0, 0xca, 0x2b, 0xcb, 0xae, 0x7b, 0x30, 0xb4, 0x77, 0xcb, 0x2d, 0xa3, 0x80, 0x30,
         0xf2, 0x0c, 0x6a, 0x42, 0xb7, 0x3b, 0xbe, 0xac, 0x01, 0xfa,
     ]);
 
-    /// A key of period 16 bits, under which both directions of a conversation have one hash (Woo
+    /// A key of period 16 bits, which gives both directions of a conversation the same hash (Woo
     /// and Park, "Scalable TCP Session Monitoring with Symmetric Receive-side Scaling", 2012).
     pub const SYMMETRIC: Self = {
         let mut key = [0x6d; KEY_LEN];
@@ -46,8 +46,8 @@ impl ToeplitzKey {
         &self.0
     }
 
-    /// Whether both directions of any conversation have one hash: source and destination fields are
-    /// 16 or 32 or 128 bits apart, so the key must repeat after 16 bits.
+    /// Whether both directions of any conversation have the same hash: source and destination
+    /// fields are 16, 32 or 128 bits apart, so the key must repeat after 16 bits.
     pub const fn is_symmetric(&self) -> bool {
         let mut at = 2;
         while at < KEY_LEN {
@@ -59,8 +59,7 @@ impl ToeplitzKey {
         true
     }
 
-    /// Hashes `input`, of which the first [`MAX_INPUT`] bytes count. [`ToeplitzTable`] does the
-    /// same faster.
+    /// Hashes the first [`MAX_INPUT`] bytes of `input`. [`ToeplitzTable`] is faster.
     pub const fn hash(&self, input: &[u8]) -> u32 {
         // The upper half of the window is the part of the key that the current input bit selects.
         let mut window = 0_u64;
@@ -90,7 +89,7 @@ impl ToeplitzKey {
 }
 
 /// A key prepared for fast hashing: the contribution of every value of every half-byte of the
-/// input, 4.5 KiB in all.
+/// input, 4.5 KiB in total.
 #[derive(Clone, Debug)]
 pub struct ToeplitzTable {
     bytes: [[[u32; 16]; 2]; MAX_INPUT],
@@ -117,7 +116,7 @@ impl ToeplitzTable {
         Self { bytes }
     }
 
-    /// Hashes `input`, of which the first [`MAX_INPUT`] bytes count.
+    /// Hashes the first [`MAX_INPUT`] bytes of `input`.
     #[inline]
     pub fn hash(&self, input: &[u8]) -> u32 {
         self.bytes.iter().zip(input).fold(0, |hash, ([high, low], &byte)| {
@@ -184,7 +183,7 @@ impl HashInput {
         }
     }
 
-    /// The four-field input of a flow; the two-field input when the flow has no ports.
+    /// The four-field input of a flow; the two-field input if the flow has no ports.
     #[inline]
     pub fn with_ports(flow: &FlowKey) -> Self {
         let input = Self::without_ports(flow);
@@ -202,7 +201,7 @@ impl HashInput {
         self.bytes.get(..self.len).unwrap_or_default()
     }
 
-    /// Appends a field; the constructors never go beyond the longest input.
+    /// Appends a field; the constructors never exceed the longest input.
     #[inline]
     fn with<const N: usize>(mut self, field: [u8; N]) -> Self {
         if let Some(room) = self.bytes.get_mut(self.len..self.len + N) {
@@ -226,21 +225,21 @@ impl<const N: usize> IndirectionTable<N> {
         Self(entries)
     }
 
-    /// Spreads the entries over `queues` queues in turn, as drivers do by default
+    /// Spreads the entries over `queues` queues in round robin, the default of drivers
     /// (`ethtool_rxfh_indir_default` in the kernel); 0 counts as 1.
     pub const fn spread(queues: u16) -> Self {
         let queues = if queues == 0 { 1 } else { queues as usize };
         let mut entries = [0; N];
         let mut at = 0;
         while at < N {
-            // Below `queues`, which came from 16 bits.
+            // Below `queues`, which has 16 bits.
             entries[at] = (at % queues) as u16;
             at += 1;
         }
         Self::new(entries)
     }
 
-    /// The queue of a hash: the entry that its low bits name.
+    /// The queue of a hash: the entry that its low bits select.
     #[inline]
     pub const fn queue(&self, hash: u32) -> u16 {
         self.0[hash as usize & (N - 1)]

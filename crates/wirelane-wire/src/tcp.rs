@@ -31,15 +31,15 @@ header! {
         destination_port: u16 = 2,
         /// The sequence number of the first payload byte.
         sequence: u32 = 4,
-        /// The next sequence number expected; it counts only with [`TcpFlags::ACK`].
+        /// The next sequence number expected; valid with [`TcpFlags::ACK`].
         acknowledgment: u32 = 8,
-        /// The control bits, with the reserved ones.
+        /// The control bits, including the reserved ones.
         flags: TcpFlags,
         /// The unscaled receive window.
         window: u16 = 14,
-        /// The checksum; anything until [`fill_checksum`] has run.
+        /// The checksum; undefined until [`fill_checksum`] has run.
         checksum: u16 = 16,
-        /// The end of urgent data; it counts only with [`TcpFlags::URG`].
+        /// The end of urgent data; valid with [`TcpFlags::URG`].
         urgent_pointer: u16 = 18,
         /// The options with their padding: a multiple of 4 bytes, at most 40.
         options: &'a [u8],
@@ -50,8 +50,8 @@ impl<'a> TcpView<'a> {
     /// Takes the payload of an IP packet.
     ///
     /// # Errors
-    /// [`WireError::Truncated`] when the bytes end before the header does; [`WireError::Malformed`]
-    /// for a data offset below [`MIN_LEN`].
+    /// [`WireError::Truncated`] when the bytes end before the header; [`WireError::Malformed`] for
+    /// a data offset below [`MIN_LEN`].
     #[inline]
     pub fn new(bytes: &'a [u8]) -> Result<Self, WireError> {
         let (header, rest) = split::<MIN_LEN>(bytes)?;
@@ -65,14 +65,14 @@ impl<'a> TcpView<'a> {
         Ok(Self { header, options, payload })
     }
 
-    /// The control bits, with the reserved ones.
+    /// The control bits, including the reserved ones.
     #[inline]
     pub fn flags(&self) -> TcpFlags {
         TcpFlags::from_bits(be16::<12, MIN_LEN>(self.header))
     }
 
-    /// Whether the checksum is right. `pseudo` is the pseudo-header's sum
-    /// ([`crate::checksum::pseudo_v4`]) for the length of the bytes that the view was made of.
+    /// Whether the checksum is valid. `pseudo` is the pseudo-header's sum
+    /// ([`crate::checksum::pseudo_v4`]) for the length of the view's bytes.
     #[inline]
     pub fn checksum_is_valid(&self, pseudo: Sum) -> bool {
         // Header and options have even lengths, so every part begins at an even offset.
@@ -85,8 +85,8 @@ impl<'a> TcpView<'a> {
 }
 
 impl<'a> Tcp<'a> {
-    /// A header without flags or options, with a full window and all other numbers 0: something to
-    /// fill in, as in `Tcp { flags: TcpFlags::SYN, ..Tcp::between(40_000, 443) }`.
+    /// A header without flags or options, with a full window and all other numbers 0, for use in
+    /// struct update syntax: `Tcp { flags: TcpFlags::SYN, ..Tcp::between(40_000, 443) }`.
     pub const fn between(source_port: u16, destination_port: u16) -> Self {
         Self {
             source_port,
@@ -120,7 +120,7 @@ impl<'a> Tcp<'a> {
 }
 
 /// A checked view of a TCP header that can be changed. Every change updates the checksum, without
-/// reading the payload; a wrong one stays wrong.
+/// reading the payload; a wrong checksum stays wrong.
 #[derive(Debug)]
 pub struct TcpMut<'a> {
     header: &'a mut [u8; MIN_LEN],
@@ -142,7 +142,7 @@ impl<'a> TcpMut<'a> {
         Ok(Self { header, options, payload, state })
     }
 
-    /// The view that reads.
+    /// The read-only view.
     #[inline]
     pub fn as_view(&self) -> TcpView<'_> {
         TcpView { header: self.header, options: self.options, payload: self.payload }
@@ -172,7 +172,7 @@ impl<'a> TcpMut<'a> {
         self.set::<8, 4>(acknowledgment.to_be_bytes());
     }
 
-    /// Replaces the control bits, with the reserved ones.
+    /// Replaces the control bits, including the reserved ones.
     #[inline]
     pub fn set_flags(&mut self, flags: TcpFlags) {
         let word = be16::<12, MIN_LEN>(self.header) & 0xf000 | flags.bits();
@@ -193,7 +193,7 @@ impl<'a> TcpMut<'a> {
         put::<16, 2, MIN_LEN>(self.header, checksum.to_be_bytes());
     }
 
-    /// Writes whole 16-bit words at `AT`, and the checksum after it.
+    /// Writes whole 16-bit words at `AT`, and updates the checksum.
     #[inline]
     fn set<const AT: usize, const M: usize>(&mut self, value: [u8; M]) {
         let (old, new) = (Sum::of(&array::<AT, M, MIN_LEN>(self.header)), Sum::of(&value));
@@ -217,7 +217,7 @@ pub fn fill_checksum(segment: &mut [u8], pseudo: Sum) -> Result<(), WireError> {
     Ok(())
 }
 
-/// The twelve bits after the data offset: three reserved ones and nine control bits.
+/// The twelve bits after the data offset: three reserved bits and nine control bits.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct TcpFlags(u16);
 
@@ -228,11 +228,11 @@ impl TcpFlags {
     pub const SYN: Self = Self(0x002);
     /// Reset the connection.
     pub const RST: Self = Self(0x004);
-    /// Push: hand the data to the receiver at once.
+    /// Push: deliver the data to the receiver at once.
     pub const PSH: Self = Self(0x008);
-    /// The acknowledgment number counts.
+    /// The acknowledgment number is valid.
     pub const ACK: Self = Self(0x010);
-    /// The urgent pointer counts.
+    /// The urgent pointer is valid.
     pub const URG: Self = Self(0x020);
     /// Congestion echo (RFC 3168).
     pub const ECE: Self = Self(0x040);

@@ -1,14 +1,13 @@
-//! Foreign text in our messages: on one line, cut if long, and without the characters that a
-//! terminal would obey. [`is_hostile`] is the one rule for these.
+//! Untrusted text in messages: on one line, cut if long, and without characters that control a
+//! terminal. [`is_hostile`] defines those characters.
 
 use alloc::borrow::Cow;
 use alloc::format;
 use alloc::string::{String, ToString};
 use core::fmt::{self, Write as _};
 
-/// Whether this character would mislead a terminal or its reader: it moves the cursor, changes
-/// colours or titles, ends a line, changes the order of the text around it, or is there without
-/// being seen.
+/// Whether this character could mislead a terminal or its reader: it moves the cursor, changes
+/// colours or titles, ends a line, reorders the surrounding text, or is invisible.
 #[must_use]
 pub fn is_hostile(c: char) -> bool {
     // UAX #9, table of directional formatting characters; line and paragraph separators.
@@ -16,7 +15,7 @@ pub fn is_hostile(c: char) -> bool {
         c,
         '\u{061C}' | '\u{200E}' | '\u{200F}' | '\u{2028}'..='\u{202E}' | '\u{2066}'..='\u{206F}'
     );
-    // Others of Unicode's Default_Ignorable_Code_Point that no writing needs in names; tags.
+    // Others of Unicode's Default_Ignorable_Code_Point that no script needs in names; tags.
     let is_invisible = matches!(
         c,
         '\u{00AD}'
@@ -30,21 +29,21 @@ pub fn is_hostile(c: char) -> bool {
     c.is_control() || misleads || is_invisible
 }
 
-/// Foreign text for users, on one line: a question mark for each hostile character.
+/// Untrusted text for users, on one line, with a question mark for each hostile character.
 #[must_use]
 pub fn printable(text: &str) -> String {
     text.chars().map(|c| if is_hostile(c) { '?' } else { c }).collect()
 }
 
-/// A character of foreign text for users: for a hostile one, the escape sequence that identifies
-/// it.
+/// A character of untrusted text for users: the escape sequence of a hostile character, other
+/// characters unchanged.
 pub fn escaped(c: char) -> impl Iterator<Item = char> {
     let escape = is_hostile(c).then(|| c.escape_default());
     let itself = escape.is_none().then_some(c);
     escape.into_iter().flatten().chain(itself)
 }
 
-/// As [`printable`], for our own lines that contain foreign text.
+/// As [`printable`], for lines of this project that contain untrusted text.
 #[must_use]
 pub fn printable_lines(text: &str) -> Cow<'_, str> {
     let is_bad = |c: char| is_hostile(c) && !matches!(c, '\n' | '\t');

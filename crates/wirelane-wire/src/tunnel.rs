@@ -12,7 +12,7 @@ use crate::{geneve, udp, vxlan};
 /// Linux's default port of VXLAN.
 const VXLAN_LINUX: u16 = 8472;
 
-/// How packets are wrapped.
+/// The kind of encapsulation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TunnelKind {
     /// RFC 7348.
@@ -26,7 +26,7 @@ pub enum TunnelKind {
 }
 
 impl TunnelKind {
-    /// As in text.
+    /// The name in text.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Vxlan => "vxlan",
@@ -40,7 +40,7 @@ impl TunnelKind {
 /// The headers between an outer IP header and an inner network header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tunnel {
-    /// How the packet is wrapped.
+    /// The kind of encapsulation.
     pub kind: TunnelKind,
     /// VNI of VXLAN and Geneve, key of GRE if it has one.
     pub id: Option<u32>,
@@ -51,17 +51,16 @@ pub struct Tunnel {
 }
 
 impl Tunnel {
-    /// Whether a packet to this port of UDP may hold another one.
+    /// Whether a packet to this UDP port may contain another packet.
     #[inline]
     pub const fn is_port(port: u16) -> bool {
         matches!(port, vxlan::PORT | VXLAN_LINUX | geneve::PORT)
     }
 
-    /// Reads what an IP packet carries; `None` if it is no tunnel's, or cut, or of a kind unknown
-    /// here.
+    /// Reads the payload of an IP packet; `None` if it is no tunnel, cut, or of an unknown kind.
     #[inline]
     pub fn of(protocol: Protocol, bytes: &[u8]) -> Option<Self> {
-        // Most are none.
+        // Most packets are no tunnels.
         match protocol {
             Protocol::UDP => {
                 let (header, _) = split::<4>(bytes).ok()?;
@@ -139,7 +138,7 @@ mod tests {
         frame(17, &[&[0, 9], &port.to_be_bytes()[..], &len, &[0, 0], rest].concat())
     }
 
-    /// The innermost protocol of a frame, and how it is wrapped, the outermost first.
+    /// The innermost protocol of a frame, and its encapsulations, the outermost first.
     fn innermost(frame: &[u8]) -> (Protocol, Vec<(TunnelKind, Option<u32>)>) {
         let mut transport = Layers::parse(frame).unwrap().transport.unwrap();
         let mut wraps = Vec::new();
@@ -168,7 +167,7 @@ mod tests {
         ] {
             assert_eq!(innermost(&outer), (Protocol::TCP, [(kind, id)].to_vec()));
         }
-        // In one another.
+        // Nested tunnels.
         let twice = udp(4789, &[&[8, 0, 0, 0, 0, 0, 7, 0], &frame(47, &gre)[..]].concat());
         let wraps = [(TunnelKind::Vxlan, Some(7)), (TunnelKind::Gre, Some(5))].to_vec();
         assert_eq!(innermost(&twice), (Protocol::TCP, wraps));
@@ -181,7 +180,7 @@ mod tests {
         for len in 42..outer.len() {
             let transport = Layers::parse(&outer[..len]).unwrap().transport.unwrap();
             let tunnel = Tunnel::of(transport.protocol, transport.bytes);
-            // The Ethernet header in it has to be there.
+            // The inner Ethernet header must be present.
             assert_eq!(tunnel.is_some(), len >= 42 + 8 + 14, "{len}");
         }
     }

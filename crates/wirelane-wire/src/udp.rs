@@ -23,7 +23,7 @@ header! {
         source_port: u16 = 0,
         /// The port of the receiver.
         destination_port: u16 = 2,
-        /// Bytes after the header. The view has checked that the stated length has the header's.
+        /// Bytes after the header. The view has checked that the stated length includes the header.
         payload_len: u16 => |view| view.length().saturating_sub(LEN as u16),
         /// The checksum; 0 for none, or until [`fill_checksum`] has run.
         checksum: u16 = 6,
@@ -34,7 +34,7 @@ impl<'a> UdpView<'a> {
     /// Takes the payload of an IP packet. Bytes after the stated length are left out.
     ///
     /// # Errors
-    /// [`WireError::Truncated`] when the bytes end before the stated length does;
+    /// [`WireError::Truncated`] when the bytes end before the stated length;
     /// [`WireError::Malformed`] for a stated length below [`LEN`].
     #[inline]
     pub fn new(bytes: &'a [u8]) -> Result<Self, WireError> {
@@ -53,7 +53,7 @@ impl<'a> UdpView<'a> {
         length: u16 = 4,
     } }
 
-    /// Whether the checksum is right or, over IPv4 only, absent. `pseudo` is the pseudo-header's
+    /// Whether the checksum is valid or, over IPv4 only, absent. `pseudo` is the pseudo-header's
     /// sum ([`crate::checksum::pseudo_v4`]) for [`length`](Self::length) bytes.
     #[inline]
     pub fn checksum_is_valid(&self, pseudo: Sum) -> bool {
@@ -81,7 +81,7 @@ impl Udp {
 }
 
 /// A checked view of a UDP header that can be changed. Every change updates the checksum, without
-/// reading the payload; a wrong one stays wrong, and 0, which says that there is none, stays 0.
+/// reading the payload; a wrong checksum stays wrong, and 0, which means no checksum, stays 0.
 #[derive(Debug)]
 pub struct UdpMut<'a> {
     header: &'a mut [u8; LEN],
@@ -101,7 +101,7 @@ impl<'a> UdpMut<'a> {
         Ok(Self { header, payload: &mut rest[..payload_len], state })
     }
 
-    /// The view that reads.
+    /// The read-only view.
     #[inline]
     pub fn as_view(&self) -> UdpView<'_> {
         UdpView { header: self.header, payload: self.payload }
@@ -219,7 +219,7 @@ mod tests {
         assert!(view.as_view().checksum_is_valid(pseudo) && view.as_view().checksum() != 0);
         assert_eq!((view.as_view().source_port(), view.as_view().destination_port()), (1, 2));
 
-        // No checksum stays none; a partial one follows the pseudo-header alone.
+        // A missing checksum stays missing; a partial one depends only on the pseudo-header.
         datagram[6..8].fill(0);
         let mut view = UdpMut::new(&mut datagram, ChecksumState::Complete).unwrap();
         view.set_source_port(3);
@@ -234,7 +234,7 @@ mod tests {
 
     #[test]
     fn checksum_never_becomes_none() {
-        // A port that makes the sum 0xffff, whose complement would say that there is no checksum.
+        // A port that makes the sum 0xffff, whose complement would mean no checksum.
         let mut datagram = BYTES;
         let mut view = UdpMut::new(&mut datagram, ChecksumState::Complete).unwrap();
         view.set_source_port(10046);

@@ -24,7 +24,7 @@ header! {
         priority: u8,
         /// Whether the frame may be dropped first.
         drop_eligible: bool,
-        /// The VLAN identifier, 0 to 4095; 0 means that the tag only carries a priority.
+        /// The VLAN identifier, 0 to 4095; 0 for a tag with only a priority.
         id: u16,
         /// The type of the payload.
         ethertype: EtherType = 2,
@@ -43,7 +43,7 @@ impl<'a> VlanView<'a> {
     }
 
     accessors! { LEN {
-        /// The tag control information as a whole, as the kernel hands it over beside a frame.
+        /// The whole tag control information, as the kernel passes it beside a frame.
         control: u16 = 0,
     } }
 
@@ -59,7 +59,7 @@ impl<'a> VlanView<'a> {
         self.header[0] & 0x10 != 0
     }
 
-    /// The VLAN identifier, 0 to 4095; 0 means that the tag only carries a priority.
+    /// The VLAN identifier, 0 to 4095; 0 for a tag with only a priority.
     #[inline]
     pub fn id(&self) -> u16 {
         self.control() & 0x0fff
@@ -67,7 +67,7 @@ impl<'a> VlanView<'a> {
 }
 
 impl Vlan {
-    /// The tag control information as a whole.
+    /// The whole tag control information.
     ///
     /// # Errors
     /// [`WireError::Malformed`] for a priority above 7 or an identifier above 4095.

@@ -22,7 +22,7 @@ impl<'a> VxlanView<'a> {
     ///
     /// # Errors
     /// [`WireError::Truncated`] for fewer than [`LEN`] bytes; [`WireError::Malformed`] without the
-    /// flag that makes the network identifier count.
+    /// flag of a valid network identifier.
     #[inline]
     pub fn new(bytes: &'a [u8]) -> Result<Self, WireError> {
         let (header, payload) = split::<LEN>(bytes)?;
@@ -47,7 +47,7 @@ pub struct Vxlan {
 }
 
 impl Vxlan {
-    /// Reads the fields of a view. Reserved bits are not kept.
+    /// Reads the fields of a view. Ignores reserved bits.
     #[inline]
     pub fn parse(view: &VxlanView<'_>) -> Self {
         Self { id: view.id() }

@@ -46,7 +46,7 @@ pub(super) fn drop(nodes: &mut [Node]) -> u32 {
     live.first().copied().unwrap_or(0)
 }
 
-/// Merges a load at X into the comparison after it, if nothing else reads the loaded value.
+/// Merges a load at X into the comparison after it, if no other node reads the loaded value.
 fn fuse_load(nodes: &mut [Node], place: usize, live: &[u32]) {
     let Some(Node::Step { require: None, action: Some(Action::LoadAtX(width, offset)), next }) =
         nodes.get(place)

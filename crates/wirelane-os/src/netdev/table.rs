@@ -73,7 +73,7 @@ impl LinkTable {
                     self.buffer = buffer;
                 }
                 Err(Errno::INTR) => {}
-                // The socket overflowed. If the listing fails, the table stays as it is.
+                // The socket overflowed. If the listing fails, the table does not change.
                 Err(Errno::NOBUFS) => drop(self.list()),
                 Err(_) => return,
             }

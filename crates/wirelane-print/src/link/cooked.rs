@@ -1,5 +1,4 @@
-//! The two headers of Linux's cooked captures: what is known of a packet without its link-layer
-//! header.
+//! The two headers of Linux's cooked captures, which replace the link-layer header.
 
 use wirelane_wire::EtherType;
 
@@ -10,12 +9,12 @@ use crate::line::Line;
 use crate::network::ethertype;
 use crate::style::Style;
 
-/// Bytes of the first one.
+/// Bytes of the first header.
 pub(super) const LEN: usize = 16;
-/// Bytes of the second one.
+/// Bytes of the second header.
 pub(super) const SECOND_LEN: usize = 20;
 
-/// Where the fields of a header are.
+/// The fields that both headers share.
 struct Header<'a> {
     protocol: u16,
     kind: u16,
@@ -48,7 +47,7 @@ pub(super) fn print_second<'a>(line: &mut Line<'_>, style: &Style, bytes: Bytes<
         address: address(bytes, 12, address_len.into())?,
         length: bytes.len(),
     };
-    // The name that belongs to the number on the machine of the capture is not known here.
+    // The interface name for this index is known only on the capturing machine.
     let kind = direction(header.kind);
     line.put("if").number(bytes.be32(4)?).put(" ").put(kind);
     line.put("   ".get(kind.len()..).unwrap_or_default()).put(" ");
@@ -108,7 +107,7 @@ fn is_printed(protocol: u16) -> bool {
     matches!(protocol, 1 | 4) || EtherType(protocol).is_vlan() || ethertype::is_printed(protocol)
 }
 
-/// How the kernel names what it sees (`PACKET_HOST` and so on).
+/// tcpdump's names of the kernel's packet types (`PACKET_HOST` and so on).
 fn direction(kind: u16) -> &'static str {
     match kind {
         0 => "In",

@@ -8,10 +8,10 @@ use crate::line::Line;
 use crate::network::ethertype;
 use crate::style::Style;
 
-/// 802.1Q tags of switches that do not know 802.1ad.
+/// 802.1Q tags of switches without 802.1ad.
 const OLD_TAGS: u16 = 0x9200;
 
-/// Prints a frame's header as far as `style` wants it, and its tags.
+/// Prints a frame's header as requested by `style`, and its tags.
 ///
 /// Without `-e`, prints the header only if the payload is unknown: otherwise the line would be
 /// empty.
@@ -60,7 +60,7 @@ pub(super) fn header_len(bytes: Bytes<'_>) -> Result<usize, Cut> {
 
 /// The tags of a frame.
 struct Tags {
-    /// Where the last type or length is.
+    /// Offset of the last type or length.
     end: usize,
     last: u16,
     is_length: bool,
@@ -87,7 +87,7 @@ fn separate(line: &mut Line<'_>, length: &mut Option<usize>) {
     };
 }
 
-/// Adds a tag; its priority if there is one, or always.
+/// Adds a tag. Adds its priority if it is not 0, or `always`.
 pub(super) fn print_tag(line: &mut Line<'_>, control: u16, always: bool) {
     line.put("vlan ").number(control & 0x0fff);
     let priority = control >> 13;

@@ -8,10 +8,10 @@ use crate::line::Line;
 use crate::network::ethertype;
 
 const SNAP: u8 = 0xaa;
-/// A control field of two bits, both set, is one byte long.
+/// A control field with both of these bits set is one byte long.
 const UNNUMBERED: u8 = 3;
 
-/// Prints what a frame with a length holds.
+/// Prints the payload of a frame with a length field.
 pub(crate) fn print<'a>(line: &mut Line<'_>, bytes: Bytes<'a>) -> Step<'a> {
     let [destination, source, control] = bytes.array(0)?;
     // IPX without an LLC header begins with its checksum, which is not used.
@@ -52,11 +52,11 @@ fn snap<'a>(line: &mut Line<'_>, bytes: Bytes<'a>) -> Step<'a> {
     let kind = bytes.be16(6)?;
     let rest = bytes.after(8);
     match (organization, kind) {
-        // Encapsulated Ethernet (RFC 1042), and the same for bridges (802.1H); AppleTalk has an own
-        // organization.
+        // Encapsulated Ethernet (RFC 1042), and its form for bridges (802.1H); AppleTalk has a
+        // separate organization code.
         (0 | 0xf8 | 0x8_0007, _) if ethertype::is_printed(kind) => Ok(Next::Typed(kind, rest)),
         (0x80c2, 1 | 7) => {
-            // The header of RFC 2684 has two bytes of padding on ATM only.
+            // The header of RFC 2684 has two bytes of padding only on ATM.
             Ok(Next::Ethernet(rest))
         }
         (0x0c, 0x2000) => named(line, "CDP", rest),

@@ -1,4 +1,4 @@
-//! Link-layer headers: by LINKTYPE_ values, as files and interfaces have them.
+//! Link-layer headers, by LINKTYPE_ values of files and interfaces.
 
 mod cooked;
 pub(crate) mod ethernet;
@@ -25,7 +25,7 @@ mod linktype {
     pub(super) const LINUX_SLL2: u16 = 276;
 }
 
-/// Prints the link-layer header as far as `style` wants it.
+/// Prints the link-layer header as requested by `style`.
 pub(crate) fn print<'a>(
     line: &mut Line<'_>,
     style: &Style,
@@ -68,7 +68,7 @@ pub(crate) fn short_name(link_type: u16) -> &'static str {
     }
 }
 
-/// Bytes before the network layer; none where that is not known.
+/// Bytes before the network layer; 0 if unknown.
 pub(crate) fn header_len(link_type: u16, data: &[u8]) -> usize {
     let bytes = Bytes::new(data, data.len());
     let len = match link_type {

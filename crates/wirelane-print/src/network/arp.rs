@@ -8,7 +8,7 @@ use crate::layer::{Next, Step};
 use crate::line::Line;
 use crate::style::Style;
 
-/// Prints what is asked or told, and the length.
+/// Prints the request or reply, and the length.
 pub(super) fn print<'a>(line: &mut Line<'_>, style: &Style, bytes: Bytes<'a>) -> Step<'a> {
     let fields = Fields::new(bytes)?;
     if !style.link {

@@ -20,7 +20,7 @@ pub(crate) fn print_name(line: &mut Line<'_>, kind: u16) {
     line.put(name(kind).unwrap_or("Unknown")).put(" (0x").hex4(kind).put(")");
 }
 
-/// Whether the layer that it names is printed, if only by its name and length.
+/// Whether the payload of this EtherType is printed, at least by name and length.
 pub(crate) fn is_printed(kind: u16) -> bool {
     name(kind).is_some()
 }

@@ -9,7 +9,7 @@ use crate::layer::{Next, Step, Upper};
 use crate::line::Line;
 use crate::style::Style;
 
-/// Prints a message; with `-v` also the packet that an error is about.
+/// Prints a message; with `-v` also the packet that an error quotes.
 pub(super) fn print<'a>(line: &mut Line<'_>, style: &Style, upper: &Upper<'a>) -> Step<'a> {
     let bytes = upper.bytes;
     let kind = bytes.u8(0)?;
@@ -35,7 +35,8 @@ pub(super) fn print<'a>(line: &mut Line<'_>, style: &Style, upper: &Upper<'a>) -
         return Ok(Next::End);
     }
     line.put("\n\t");
-    // It is quoted in part, which is no fault of the packet: its own length is what it had.
+    // The quotation is partial, which is no truncation of this packet: use the length in the quoted
+    // header.
     let quoted = bytes.after(8);
     let len = quoted.be16(2)?;
     Ok(Next::Ip(Bytes::new(quoted.captured(), len.into())))

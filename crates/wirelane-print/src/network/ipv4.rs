@@ -12,7 +12,7 @@ const MIN_LEN: usize = 20;
 const MORE_FRAGMENTS: u16 = 0x2000;
 const FLAGS: [(u32, &str); 3] = [(0x2000, "+"), (0x4000, "DF"), (0x8000, "rsvd")];
 
-/// Prints the header as far as `style` wants it.
+/// Prints the header as requested by `style`.
 pub(super) fn print<'a>(line: &mut Line<'_>, style: &Style, bytes: Bytes<'a>) -> Step<'a> {
     let first = bytes.u8(0)?;
     if first >> 4 != 4 {

@@ -115,8 +115,8 @@ fn extensions<'a>(line: &mut Line<'_>, style: &Style, mut upper: Upper<'a>) -> S
     }
 }
 
-/// Prints a routing header; the address at which the packet ends its way, if it is not there yet:
-/// that is the one which checksums cover (RFC 8200, section 8.1).
+/// Prints a routing header. Returns the final destination if the packet has not reached it:
+/// checksums cover that address (RFC 8200, section 8.1).
 fn print_routing(line: &mut Line<'_>, bytes: Bytes<'_>) -> Result<Option<[u8; 16]>, Cut> {
     let [_, len, kind, left] = bytes.array(0)?;
     line.put("RT6 (len=").number(len).put(", type=").number(kind);

@@ -1,4 +1,4 @@
-//! Headers in front of IP: labels of MPLS, sessions of PPPoE.
+//! Headers before IP: MPLS labels and PPPoE sessions.
 
 use wirelane_wire::EtherType;
 

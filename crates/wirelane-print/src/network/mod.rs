@@ -1,4 +1,4 @@
-//! Network-layer headers: by EtherTypes.
+//! Network-layer headers, by EtherType.
 
 mod arp;
 pub(crate) mod ethertype;
@@ -18,7 +18,7 @@ use crate::layer::{Next, Step, Upper};
 use crate::line::Line;
 use crate::style::Style;
 
-/// Prints what this EtherType says.
+/// Prints the payload of an EtherType.
 pub(crate) fn print<'a>(
     line: &mut Line<'_>,
     style: &Style,
@@ -55,7 +55,7 @@ pub(crate) fn print_ip<'a>(line: &mut Line<'_>, style: &Style, bytes: Bytes<'a>)
     }
 }
 
-/// Prints the control messages of IP, and the multicast groups of IPv4.
+/// Prints ICMP, ICMPv6 and IGMP.
 pub(crate) fn print_control<'a>(
     line: &mut Line<'_>,
     style: &Style,

@@ -1,15 +1,15 @@
-//! The packet that an error message of ICMP quotes.
+//! The packet that an ICMP error quotes.
 
 use wirelane_wire::Protocol;
 
 use crate::bytes::{Bytes, Cut};
 
-/// Where a quoted packet went.
+/// Addresses, protocol and destination port of a quoted packet.
 pub(super) struct Quoted<A> {
     pub(super) source: A,
     pub(super) destination: A,
     pub(super) protocol: u8,
-    /// `None` if there is none in the quotation.
+    /// `None` if the quotation has no port.
     pub(super) port: Option<u16>,
 }
 

@@ -1,28 +1,27 @@
-//! Where the sequence numbers of TCP connections began.
+//! The initial sequence numbers of TCP connections.
 
 use std::collections::HashMap;
 
 use crate::layer::Ends;
 
-/// So many connections are known at least, and twice as many at most: those seen last.
+/// At least this many recent connections are kept, and at most twice as many.
 const KEPT: usize = 1 << 15;
 
-/// The connections that were seen last.
+/// The most recent connections.
 #[derive(Default)]
 pub(crate) struct Conversations {
     young: HashMap<Key, Start>,
     old: HashMap<Key, Start>,
 }
 
-/// One way of a connection, which is the same in both directions, and whether this is the other
-/// one.
+/// The key of a connection, equal for both directions, and the direction.
 #[derive(Clone, Copy)]
 pub(crate) struct Direction {
     key: Key,
     reverse: bool,
 }
 
-/// The first sequence numbers of both sides.
+/// The initial sequence numbers of both sides.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Start {
     forward: u32,
@@ -56,7 +55,7 @@ impl Direction {
 }
 
 impl Start {
-    /// The numbers of this side and of the other one.
+    /// The initial numbers of this side and of the other side.
     pub(crate) fn sides(&self, direction: Direction) -> (u32, u32) {
         if direction.reverse {
             (self.backward, self.forward)
@@ -67,8 +66,8 @@ impl Start {
 }
 
 impl Conversations {
-    /// Where the connection of a segment with an acknowledgment began, and whether that is known
-    /// from one before.
+    /// The initial numbers for a segment with an acknowledgment, and whether an earlier segment
+    /// determined them.
     pub(crate) fn start(
         &mut self,
         direction: Direction,

@@ -1,4 +1,4 @@
-//! DNS: what is asked, and the answers in short.
+//! DNS: the questions, and a summary of the answers.
 
 use crate::bytes::{Bytes, Cut};
 use crate::line::Line;

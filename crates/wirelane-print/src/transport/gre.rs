@@ -12,7 +12,7 @@ const CHECKSUM: u16 = 0x8000;
 const ROUTING: u16 = 0x4000;
 const KEY: u16 = 0x2000;
 const SEQUENCE: u16 = 0x1000;
-/// Of version 1, which PPTP uses (RFC 2637).
+/// A flag of version 1, which PPTP uses (RFC 2637).
 const ACKNOWLEDGMENT: u16 = 0x0080;
 const FLAGS: [(u32, &str); 5] = [
     (0x8000, "checksum present"),

@@ -16,7 +16,7 @@ use crate::line::Line;
 use crate::network::protocol;
 use crate::style::Style;
 
-/// Prints what is neither a tunnel of IP in IP nor a control message.
+/// Prints payloads other than IP in IP and control messages.
 pub(crate) fn print<'a>(
     line: &mut Line<'_>,
     style: &Style,

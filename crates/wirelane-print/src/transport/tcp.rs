@@ -22,8 +22,8 @@ const FLAGS: [(u32, &str); 9] = [
     (0x100, "e"),
 ];
 
-/// Prints a segment. Sequence numbers are those since the connection began, once that is known,
-/// unless the style says otherwise.
+/// Prints a segment. Sequence numbers are relative to the start of the connection once it is known,
+/// unless the style requests absolute numbers.
 pub(super) fn print<'a>(
     line: &mut Line<'_>,
     style: &Style,
@@ -71,7 +71,7 @@ pub(super) fn print<'a>(
     if payload.len() > 0 || notable || style.verbose > 1 {
         line.put(", seq ").number(sequence);
         if payload.len() > 0 {
-            // Lengths of packets are below 2^32, and the sum wraps as sequence numbers do.
+            // Packets are shorter than 2^32 bytes, and the sum wraps like sequence numbers.
             line.put(":").number(sequence.wrapping_add(payload.len() as u32));
         }
     }
@@ -161,7 +161,7 @@ fn print_option(line: &mut Line<'_>, kind: u8, option: Bytes<'_>, start: u32) ->
     Ok(())
 }
 
-/// Adds what DNS asks and answers, and the first line of HTTP.
+/// Adds a summary of DNS, or the first line of HTTP.
 fn print_payload(line: &mut Line<'_>, style: &Style, ports: (u16, u16), payload: Bytes<'_>) {
     let on = |port| ports.0 == port || ports.1 == port;
     if on(53) && payload.be16(0).is_ok_and(|len| usize::from(len) == payload.len() - 2) {

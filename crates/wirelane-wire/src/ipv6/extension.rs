@@ -8,8 +8,8 @@ use crate::protocol::Protocol;
 /// Length of a fragment header in bytes.
 pub const FRAGMENT_LEN: usize = 8;
 
-/// Steps over extension headers to the upper-layer packet. `next_header` is what `payload` begins
-/// with; an order that RFC 8200 advises against is accepted, as an observer has to.
+/// Steps over extension headers to the upper-layer packet. `next_header` is the type of the first
+/// header in `payload`. An order that RFC 8200 advises against is accepted.
 ///
 /// # Errors
 /// [`WireError::Truncated`] when the bytes end within an extension header.
@@ -26,7 +26,8 @@ pub fn walk(next_header: Protocol, payload: &[u8]) -> Result<Upper<'_>, WireErro
     Ok(Upper { protocol: walker.next, offset: walker.offset, payload: walker.rest, fragment })
 }
 
-/// Iterates over the extension headers alone. `next_header` is what `payload` begins with.
+/// Iterates over the extension headers only. `next_header` is the type of the first header in
+/// `payload`.
 #[inline]
 pub fn extensions(next_header: Protocol, payload: &[u8]) -> Extensions<'_> {
     Extensions { next: next_header, rest: payload, offset: 0, finished: false }
@@ -42,13 +43,13 @@ pub struct Upper<'a> {
     pub offset: usize,
     /// The upper-layer packet.
     pub payload: &'a [u8],
-    /// The last fragment header, if there was one.
+    /// The last fragment header, if any.
     pub fragment: Option<Fragment>,
 }
 
 impl Upper<'_> {
-    /// Whether this is a part of a packet. A fragment header around a whole one (an atomic
-    /// fragment, RFC 6946) does not make it a part.
+    /// Whether this is a fragment. A fragment header around a whole packet (an atomic fragment, RFC
+    /// 6946) does not make it one.
     #[inline]
     pub fn is_fragment(&self) -> bool {
         self.fragment.is_some_and(|fragment| fragment.more_fragments || fragment.offset != 0)
@@ -58,18 +59,18 @@ impl Upper<'_> {
 /// One extension header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extension<'a> {
-    /// Which of the headers for which [`Protocol::is_extension`] holds.
+    /// Its type, for which [`Protocol::is_extension`] holds.
     pub kind: Protocol,
     /// The type of the next header.
     pub next_header: Protocol,
-    /// Where it begins, in bytes after the fixed header.
+    /// Its offset, in bytes after the fixed header.
     pub offset: usize,
     /// The whole header.
     pub bytes: &'a [u8],
 }
 
-/// An iterator over extension headers. It ends after an error, and after the header of a fragment
-/// that is not the first, because what follows is not a header.
+/// An iterator over extension headers. It ends after an error, and after the header of a later
+/// fragment, because no header follows that.
 #[derive(Clone, Debug)]
 pub struct Extensions<'a> {
     next: Protocol,
@@ -79,10 +80,10 @@ pub struct Extensions<'a> {
 }
 
 impl<'a> Extensions<'a> {
-    /// The extension header that the rest begins with.
+    /// The extension header at the start of the rest.
     #[inline]
     fn take_header(&self) -> Result<(Extension<'a>, &'a [u8]), WireError> {
-        // Every header states its length in its second byte but the fragment header.
+        // Every header except the fragment header states its length in its second byte.
         let (&[next_header, length], _) = split::<2>(self.rest)?;
         let len = match self.next {
             Protocol::FRAGMENT => FRAGMENT_LEN,
@@ -122,12 +123,12 @@ impl<'a> Iterator for Extensions<'a> {
 
 impl core::iter::FusedIterator for Extensions<'_> {}
 
-/// Where in a routing header the address of the final receiver is, which the pseudo-header has
-/// (RFC 8200 section 8.1); `None` if the packet has reached the last part of its way.
+/// Offset of the final destination in a routing header, which the pseudo-header contains (RFC 8200
+/// section 8.1); `None` if no segments are left.
 ///
 /// # Errors
 /// [`WireError::Truncated`] for fewer than 8 bytes; [`WireError::Malformed`] for a type of routing
-/// that has no such address, and for a header that is too short for it.
+/// without such an address, and for a header that is too short for it.
 pub fn final_destination(routing: &[u8]) -> Result<Option<usize>, WireError> {
     const ADDRESS: usize = 16;
     let (&[_, _, kind, segments_left, ..], _) = split::<8>(routing)?;
@@ -156,9 +157,9 @@ header! {
     value Fragment {
         /// The type of the first header in the fragmentable part.
         next_header: Protocol = 0,
-        /// Where the payload belongs in the fragmentable part, in bytes; a multiple of 8.
+        /// Offset of the payload in the fragmentable part, in bytes; a multiple of 8.
         offset: u16,
-        /// Whether this is not the last fragment.
+        /// Whether this is a fragment other than the last one.
         more_fragments: bool,
         /// The identification that all fragments of one packet share.
         identification: u32 = 4,
@@ -176,13 +177,13 @@ impl<'a> FragmentView<'a> {
         Ok(Self { header, payload })
     }
 
-    /// Where the payload belongs in the fragmentable part, in bytes; a multiple of 8.
+    /// Offset of the payload in the fragmentable part, in bytes; a multiple of 8.
     #[inline]
     pub fn offset(&self) -> u16 {
         be16::<2, FRAGMENT_LEN>(self.header) & 0xfff8
     }
 
-    /// Whether this is not the last fragment.
+    /// Whether this is a fragment other than the last one.
     #[inline]
     pub fn more_fragments(&self) -> bool {
         self.header[3] & 0x01 != 0
@@ -292,7 +293,7 @@ mod tests {
 
     #[test]
     fn stops_at_a_later_fragment() {
-        // The 60 after this header is payload that only looks like destination options.
+        // The 60 after this header is payload that resembles destination options.
         let mut bytes = [0; 10];
         Fragment { next_header: Protocol::DESTINATION_OPTIONS, ..VALUE }.emit(&mut bytes).unwrap();
         bytes[8..].copy_from_slice(&[60, 255]);

@@ -7,9 +7,9 @@ use crate::ethernet::EtherType;
 pub(super) enum Inside {
     /// A packet of this type at this offset, or VLAN tags before it.
     Network(EtherType, usize),
-    /// A frame of the link itself.
+    /// A frame of the link layer.
     Control,
-    /// The content is encrypted.
+    /// The payload is encrypted.
     Encrypted,
     /// The frame ends within its link header.
     Short,

@@ -5,13 +5,13 @@ use crate::ethernet::EtherType;
 
 /// Bytes of a PPPoE header; the first one is version and type, the second one is 0 in sessions.
 const PPPOE_LEN: usize = 6;
-/// Bytes of the header of Cisco's HDLC.
+/// Bytes of the Cisco HDLC header.
 const CISCO_LEN: usize = 4;
 /// Address and control of PPP frames (RFC 1662 section 3.1).
 const ADDRESS: u8 = 0xff;
 const CONTROL: u8 = 0x03;
 
-/// A PPP frame that begins at `at`, with address and control or without.
+/// A PPP frame at offset `at`, with or without address and control.
 pub(super) fn plain(data: &[u8], at: usize) -> Inside {
     let at = match data.get(at..).unwrap_or_default() {
         [ADDRESS, CONTROL, ..] => at + 2,
@@ -19,7 +19,7 @@ pub(super) fn plain(data: &[u8], at: usize) -> Inside {
         _ => at,
     };
     let (protocol, at) = match *data.get(at..).unwrap_or_default() {
-        // RFC 1661 section 6.5: an odd byte is a protocol that was compressed.
+        // RFC 1661 section 6.5: an odd byte is a compressed protocol.
         [low, ..] if low & 1 == 1 => (u16::from(low), at + 1),
         [high, low, ..] => (u16::from_be_bytes([high, low]), at + 2),
         _ => return Inside::Short,
@@ -33,7 +33,7 @@ pub(super) fn plain(data: &[u8], at: usize) -> Inside {
     }
 }
 
-/// PPP in HDLC-like frames, or Cisco HDLC; the first byte tells.
+/// PPP in HDLC-like frames, or Cisco HDLC, by the first byte.
 pub(super) fn hdlc(data: &[u8]) -> Inside {
     match data.first() {
         Some(0x0f | 0x8f) => cisco(data),
@@ -41,7 +41,7 @@ pub(super) fn hdlc(data: &[u8]) -> Inside {
     }
 }
 
-/// Cisco's HDLC: an address, a 0, and an EtherType.
+/// Cisco HDLC: an address, a 0, and an EtherType.
 pub(super) fn cisco(data: &[u8]) -> Inside {
     match data.get(..CISCO_LEN) {
         Some(&[_, _, high, low]) => {

@@ -1,4 +1,4 @@
-//! IEEE 802.11, alone and behind the headers in which capturing drivers tell of the radio.
+//! IEEE 802.11, alone and behind the radio metadata of capturing drivers.
 
 use super::inside::Inside;
 use crate::ethernet::EtherType;
@@ -7,14 +7,14 @@ use crate::ethernet::EtherType;
 const LEN: usize = 24;
 /// LLC and SNAP (RFC 1042).
 const SNAP_LEN: usize = 8;
-/// Both addresses and the length of a frame among several in one (IEEE 802.11-2020, 9.3.2.2).
+/// Bytes of a subframe header: both addresses and the length (IEEE 802.11-2020, 9.3.2.2).
 const SUBFRAME_LEN: usize = 14;
 
-/// Bytes of the Prism header, and the magic number of an AVS header in its place.
+/// Bytes of the Prism header, which an AVS header with this magic number may replace.
 const PRISM_LEN: usize = 144;
 const AVS_MAGIC: [u8; 4] = [0x80, 0x21, 0x10, 0x01];
 
-/// Behind a radiotap header (<https://www.radiotap.org>).
+/// A frame behind a radiotap header (<https://www.radiotap.org>).
 pub(super) fn radiotap(data: &[u8]) -> Inside {
     let Some(&[_, _, a, b, ..]) = data.get(..8) else { return Inside::Short };
     let at = usize::from(u16::from_le_bytes([a, b]));
@@ -22,8 +22,8 @@ pub(super) fn radiotap(data: &[u8]) -> Inside {
     frame(data, at.max(8), is_padded)
 }
 
-/// The field with flags, if there is one: behind all words that tell which fields there are, and
-/// behind the time, which is at a multiple of 8.
+/// The flags field, if present: it follows all presence words and the time, which is aligned to 8
+/// bytes.
 fn radiotap_flags(data: &[u8]) -> Option<u8> {
     const TIME: u32 = 1;
     const FLAGS: u32 = 2;
@@ -44,7 +44,7 @@ fn radiotap_flags(data: &[u8]) -> Option<u8> {
     if first & FLAGS != 0 { data.get(at).copied() } else { None }
 }
 
-/// Behind the header of Prism cards, or one of AVS in its place.
+/// A frame behind a Prism header, or behind an AVS header in its place.
 pub(super) fn prism(data: &[u8]) -> Inside {
     match data.get(..4) {
         None => Inside::Short,
@@ -53,7 +53,7 @@ pub(super) fn prism(data: &[u8]) -> Inside {
     }
 }
 
-/// Behind an AVS header.
+/// A frame behind an AVS header.
 pub(super) fn avs(data: &[u8]) -> Inside {
     match data.get(4..8) {
         Some(&[0, 0, a, b]) => frame(data, usize::from(u16::from_be_bytes([a, b])).max(8), false),
@@ -61,7 +61,7 @@ pub(super) fn avs(data: &[u8]) -> Inside {
     }
 }
 
-/// A frame that begins at `at`. `is_padded`: what it carries begins at a multiple of 4 from there.
+/// A frame at offset `at`. `is_padded`: its payload is aligned to 4 bytes from there.
 pub(super) fn frame(data: &[u8], at: usize, is_padded: bool) -> Inside {
     const DATA: u8 = 2;
     const NOTHING: u8 = 4;
@@ -97,7 +97,7 @@ pub(super) fn frame(data: &[u8], at: usize, is_padded: bool) -> Inside {
         len = len.next_multiple_of(4);
     }
     if has_several {
-        // The first one is read.
+        // The first subframe is read.
         len += SUBFRAME_LEN;
     }
     match frame.get(len..len + SNAP_LEN) {
