@@ -43,7 +43,6 @@ const MOMENT: u64 = 500_000_000;
 
 /// A budget of memory.
 pub(crate) struct Allotment {
-    /// Bytes.
     pub(crate) bytes: usize,
     limit: Limit,
 }
@@ -168,7 +167,6 @@ fn grant(object: impl FnOnce() -> String, bytes: u64, room: Room) -> Result<()> 
     Err(Error::failed(object(), cause).help(help).caused_by(source))
 }
 
-/// The size for messages.
 fn size(bytes: u64) -> String {
     match bytes >> 20 {
         0 => format!("{} KiB", bytes >> 10),

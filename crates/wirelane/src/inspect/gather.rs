@@ -402,7 +402,6 @@ fn thread_cpus(thread: u32) -> Option<CpuList> {
     CpuList::from_list(status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?)
 }
 
-/// The CPUs of every NUMA node.
 fn numa_nodes() -> Vec<(u32, CpuList)> {
     const DIRECTORY: &str = "/sys/devices/system/node";
     let mut nodes = BTreeMap::new();

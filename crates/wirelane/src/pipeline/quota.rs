@@ -48,7 +48,6 @@ impl Portion {
         Self { quota: quota.cloned(), admitted: 0 }
     }
 
-    /// Whether there is a limit.
     #[inline]
     pub(super) fn is_limited(&self) -> bool {
         self.quota.is_some()

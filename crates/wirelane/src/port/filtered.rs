@@ -238,7 +238,6 @@ impl LinkFilters {
         Ok(filters)
     }
 
-    /// A note for the user.
     fn note(&self) -> Option<&String> {
         self.note.as_ref()
     }

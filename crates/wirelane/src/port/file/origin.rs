@@ -146,7 +146,6 @@ impl Origins {
         InterfaceTable::new(entries)
     }
 
-    /// The queues of a class.
     pub(super) fn queues(&self, class: Class) -> QueueSet {
         let is_one = |origin: &&Origin| !origin.is_foreign && origin.class.contains(&class);
         let of_class = self.list.iter().filter(is_one);

@@ -60,7 +60,6 @@ const SHORTEST_RETIRE: Duration = Duration::from_millis(1);
 /// The options of a spec.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Config {
-    /// Bytes of a ring.
     pub(super) ring: Option<usize>,
     /// Bytes of a block; a power of two.
     pub(super) block: Option<usize>,

@@ -67,7 +67,6 @@ impl Progress {
         now.saturating_sub(self.active_at.load(Ordering::Relaxed))
     }
 
-    /// Records the stop.
     pub(super) fn stop(&self) {
         self.stopped_at.store(clock::monotonic_ns().max(1), Ordering::Release);
     }

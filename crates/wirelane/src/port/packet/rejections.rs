@@ -36,7 +36,6 @@ struct Seen {
     since: u64,
 }
 
-/// A reading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct LetIn {
     packets: u64,

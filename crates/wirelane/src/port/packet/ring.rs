@@ -79,7 +79,6 @@ pub(super) enum Request {
 /// A block that was opened.
 pub(super) struct Opened {
     pub(super) start: BlockStart,
-    /// Packets in it.
     pub(super) packets: u32,
     /// Offset of the first packet.
     pub(super) first: u32,

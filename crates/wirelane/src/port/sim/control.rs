@@ -64,7 +64,6 @@ impl Switch {
         self.stopped.load(Ordering::Relaxed)
     }
 
-    /// Whether packets of `class` on `queue` are selected.
     #[inline]
     pub(super) fn selects(&self, class: Class, queue: u16) -> bool {
         let bit = |words: &[AtomicU64]| {

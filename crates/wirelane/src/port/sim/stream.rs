@@ -53,7 +53,6 @@ pub struct Stream {
     config: Config,
     schedule: Option<Schedule>,
     rss: Rss,
-    /// The queue of each flow.
     queues: Box<[u16]>,
     filler: Box<[u8]>,
     period: u64,
@@ -252,7 +251,6 @@ impl Walk {
         (periods * entries + within).saturating_sub(passed)
     }
 
-    /// Skips `n` packets.
     pub(super) fn skip(&mut self, n: u64) {
         let entries = self.entries.len() as u64;
         if entries == 0 {

@@ -18,7 +18,6 @@ use crate::port::spec::Spec;
 use crate::port::steering::selection;
 use crate::sync::lock;
 
-/// The device of one port.
 pub(super) struct Device {
     tap: Tap,
     /// The port, for errors.

@@ -307,7 +307,6 @@ impl Default for Others {
     }
 }
 
-/// The pools of one queue.
 #[derive(Clone, Debug)]
 pub(super) struct Pools {
     /// Chunks that the kernel fills.

@@ -46,7 +46,6 @@ impl Hints {
         })
     }
 
-    /// Whether it requests the hash.
     pub(super) fn hash(self) -> bool {
         self.hash.is_some()
     }

@@ -30,7 +30,6 @@ const FIRST_SPIN: u64 = 500_000_000;
 /// Decides for one RX ring between busy-polling and sleep.
 pub(super) struct IdlePolicy {
     spin: Switch,
-    /// Slots of the ring.
     slots: u64,
     /// When the window began, and its packets so far.
     began: u64,

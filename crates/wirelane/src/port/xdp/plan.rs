@@ -45,7 +45,6 @@ pub(super) struct XdpPlan {
     pub(super) notes: Vec<String>,
 }
 
-/// The pools of one queue.
 pub(super) struct QueuePools {
     pub(super) rx: Option<Pool>,
     pub(super) whole: Option<Pool>,

@@ -151,7 +151,6 @@ impl<const PIECES: bool> Receiver<PIECES> {
         });
     }
 
-    /// Ends the receiver.
     fn end(&mut self) -> Result<Readiness<'_>> {
         self.ended = true;
         let counted = self.read_statistics();

@@ -177,7 +177,6 @@ impl Chunk {
         self.bytes.is_empty()
     }
 
-    /// The number of packets.
     pub(super) fn packets(&self) -> u64 {
         self.packets
     }

@@ -46,7 +46,6 @@ impl<'a> Run<'a> {
         self.chunk.bytes().get(self.range.clone()).unwrap_or_default()
     }
 
-    /// The packets, one by one.
     pub(super) fn records(&self) -> impl Iterator<Item = Record<'a>> {
         let chunk = self.chunk;
         self.places().filter_map(|at| chunk.record(at))

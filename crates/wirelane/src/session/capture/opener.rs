@@ -67,7 +67,6 @@ impl Opener {
         self.options.is_some()
     }
 
-    /// The written packets.
     pub(super) fn written(&self) -> Written {
         Progress::sum(&lock(&self.written))
     }

@@ -123,7 +123,6 @@ pub(super) struct ViewInput {
     eye: Option<Arc<Mutex<Eye>>>,
 }
 
-/// The thread of the view.
 pub(super) struct ViewThread {
     handle: JoinHandle<Option<Error>>,
     tally: Arc<Tally>,

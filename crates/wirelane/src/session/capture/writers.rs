@@ -35,7 +35,6 @@ pub(super) struct Writers {
     pub(super) opener: Option<Arc<Opener>>,
     /// The number of running writing and viewing threads.
     pub(super) running: Arc<Count>,
-    /// The thread of the view.
     pub(super) view: Option<ViewThread>,
     pub(super) failed: Arc<Event>,
     /// Applied behind the merge.
@@ -180,7 +179,6 @@ impl Writers {
         Ok(credit)
     }
 
-    /// Starts the thread of the view.
     fn start_view(&mut self, from: Sources<'_>, view: Box<dyn View>) -> Result<ViewInput> {
         let waits = from.is_lossless() || view.needs_all();
         let immediate = from.config.immediate && from.config.output.is_none();

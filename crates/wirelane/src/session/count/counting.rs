@@ -77,7 +77,6 @@ pub struct CountOutcome {
 /// The sources of the counted packets, and the kinds of keys.
 struct Sources {
     by: Vec<By>,
-    /// The spec of each port.
     specs: Vec<String>,
     /// Each interface that is known from the start, with the index of its port.
     interfaces: Vec<(usize, Interface)>,
@@ -133,7 +132,6 @@ impl Counting {
         Ok(Session::new(counting, monitor, handle))
     }
 
-    /// A thread per queue.
     fn start_queues(
         ports: Vec<Port>,
         inputs: Vec<Vec<Rx>>,

@@ -119,7 +119,6 @@ impl Counts {
     }
 }
 
-/// One table.
 struct One {
     kind: Kind,
     /// Packets without a key, by reason.

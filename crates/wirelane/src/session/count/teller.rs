@@ -27,7 +27,6 @@ impl Teller {
         Self { tables, asked, answered: 0, hand_over: hand_over.clone(), threads }
     }
 
-    /// The current tables.
     #[inline]
     pub(super) fn tables(&mut self) -> &mut Tables {
         &mut self.tables

@@ -29,7 +29,6 @@ pub(super) struct Worker {
     endless: bool,
     signals: Arc<Signals>,
     sink: String,
-    /// Sending has failed.
     failed: bool,
     /// Errors at the end.
     pub(super) errors: Vec<Error>,
@@ -43,7 +42,6 @@ pub(super) struct Direction {
     pub(super) sink: PortInfo,
     /// The source does not end by itself.
     pub(super) endless: bool,
-    /// Swap the addresses.
     pub(super) swap: bool,
 }
 

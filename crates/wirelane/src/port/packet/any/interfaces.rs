@@ -246,7 +246,6 @@ impl InterfaceLookup {
         place
     }
 
-    /// Counts a packet of `bytes` bytes, if it is kept.
     #[inline]
     pub(in crate::port::packet) fn count(&self, place: &PacketInterface, bytes: u32) {
         let found = self.found.get(place.found).and_then(|found| found.known.as_ref());
