@@ -157,7 +157,7 @@ fn long_datagrams_become_fragments_where_that_is_on() {
     assert_eq!(bed.source.free(), bed.source.size());
 }
 
-/// A file's frames, or a simulated interface's, have 2 KB, and it takes packets of any length.
+/// A sink may accept packets that are longer than its frames, as a simulated interface does.
 #[test]
 fn segments_longer_than_the_frames_of_the_sink_come_whole() {
     for (mtu, size) in [(9000, 8900), (usize::MAX, 4000)] {
