@@ -15,9 +15,8 @@
 //! Requirements of the verifier, with their functions in `kernel/bpf/verifier.c`:
 //!
 //! * A comparison with the end makes the compared number of bytes accessible, through all packet
-//! pointers with
-//!   the same variable part (`find_good_pkt_pointers`), and only within the first 65,535 bytes
-//!   (`MAX_PACKET_OFF`). A load beyond that rejects the packet.
+//!   pointers with the same variable part (`find_good_pkt_pointers`), and only within the first
+//!   65,535 bytes (`MAX_PACKET_OFF`). A load beyond that rejects the packet.
 //! * Adding a variable to a packet pointer needs CAP_PERFMON (`sanitize_ptr_alu`), and so does the
 //!   length of a packet without fragments, a difference of pointers.
 //! * Long chains load because only A, X, M and the two packet registers live from one instruction
