@@ -17,9 +17,9 @@ pub(super) fn targets(report: &Report) -> Markup {
     html! {
         h2 id="targets" { "Targets" }
         p {
-            "What Wirelane is built to reach, and whether it did in this run: " (met) " met, "
-            (missed) " missed, " (unclear) " unclear, " (unknown) " not measured. Ratios and \
-             differences are those of a round: the median, and below it the lowest and highest."
+            "The targets of Wirelane, and their verdicts in this run: " (met) " met, " (missed)
+            " missed, " (unclear) " unclear, " (unknown) " not measured. Ratios and differences \
+             are those of a round: the median, and below it the lowest and highest."
         }
         div class="scroll" {
             table class="targets" {
@@ -80,13 +80,13 @@ pub(super) fn section(report: &Report) -> Markup {
         h2 id="beside" { "Other programs" }
         p {
             "Measured in turns with Wirelane, on the same interfaces and CPUs, under the same \
-             load, with losses counted alike. A ratio divides our figure by theirs within a round: \
-             the median, and below it the lowest and highest. What few samples cannot tell is \
-             unclear."
+             load, with losses counted alike. A ratio divides Wirelane's figure by the other \
+             program's figure of the same round: the median, and below it the lowest and highest. \
+             A ratio with few samples that disagree is unclear."
         }
         @if report.ratios.is_empty() {
             p class="reason" {
-                "No other program was measured under the conditions of a figure of ours."
+                "No other program was measured under the same conditions as Wirelane."
             }
         } @else {
             div class="scroll" {

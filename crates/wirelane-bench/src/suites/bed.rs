@@ -109,7 +109,7 @@ impl Ends {
     /// The error if nothing arrived from outside.
     pub(crate) fn nothing_came(&self) -> Error {
         let error = Error::failed(self.far().interface(), "no packet came from outside");
-        error.help("look for what is to send them, or send them: --load IF")
+        error.help("check the sender, or let this program send: --load IF")
     }
 }
 

@@ -35,7 +35,7 @@ pub(super) fn targets(book: &mut Book<'_>) {
     }
     const RECEIVING: &str = "receiving_cpu_ns_per_packet";
     let of = |how| rows.samples([SUITE, "print"], None, &[("printed", how)], RECEIVING);
-    let what = "Receiving while packets are printed and written beside written";
+    let what = "Receiving while packets are written and printed, beside only written";
     book.ratio(SUITE, what, Limit::AtMost(1.1), [of("yes"), of("no")], &["print"]);
     for program in ["zstd", "lz4", "gzip"] {
         let at = [("compression", program), ("size", "imix")];
@@ -44,7 +44,7 @@ pub(super) fn targets(book: &mut Book<'_>) {
             ("bytes_of_file", "size", Limit::AtMost(1.05)),
         ] {
             let of = |peer| rows.samples([SUITE, "compress"], peer, &at, metric);
-            let what = format!("A file compressed as it is captured, {word} beside {program} -1");
+            let what = format!("Compression during a capture, {word} beside {program} -1");
             book.ratio(SUITE, what, limit, [of(None), of(Some(program))], &["compress", program]);
         }
     }

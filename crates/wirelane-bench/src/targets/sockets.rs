@@ -93,6 +93,6 @@ fn noloss(book: &mut Book<'_>) {
     let is_of_sender = values.is_empty() && !ours.is_empty() && !theirs.is_empty();
     let what = "Highest rate without loss over AF_XDP beside testpmd rxonly";
     book.add("noloss", what, "×", Limit::AtLeast(1.0), values, &[PEER, "xdp-native"]);
-    let reason = "neither lost anything of all that could be sent: the sender is the limit";
+    let reason = "neither lost a packet at the highest rate of the sender: the sender is the limit";
     book.unclear_if(is_of_sender, reason);
 }

@@ -27,6 +27,6 @@ fn flows_of_a_file_stand_beside_those_of_other_programs() {
     if wirelane().with_file_name("wirelane-query").is_file() {
         assert_eq!(parquet.map(|row| &row["samples"]), Some(&2.into()), "{skipped}");
     } else {
-        assert!(skipped.to_string().contains("wirelane-query lies neither beside"), "{skipped}");
+        assert!(skipped.to_string().contains("wirelane-query is neither beside"), "{skipped}");
     }
 }

@@ -249,7 +249,7 @@ impl CaptureRun {
         let packets = outcome.queues.iter().map(|queue| queue.packets).sum();
         if packets == 0 {
             let cause = format!("not one packet was captured in {:.1} s", elapsed.as_secs_f64());
-            return Err(Error::failed("capture", cause).help("look for what is to send them"));
+            return Err(Error::failed("capture", cause).help("check the sender of the packets"));
         }
         let dropped = outcome.queues.iter().map(|queue| queue.dropped.total()).sum();
         let bytes = outcome.queues.iter().map(|queue| queue.bytes.unwrap_or(0)).sum();

@@ -63,7 +63,7 @@ pub(super) fn file(contests: &[&'static Contest], packets: u64, job: &mut Job<'_
     for contest in contests {
         let own = job.own()?.to_owned();
         if let Some(name) = contest.needs.filter(|name| !is_there(&own, name)) {
-            let cause = format!("{name} lies neither beside wirelane nor on the PATH");
+            let cause = format!("{name} is neither beside wirelane nor on the PATH");
             job.skip(contest.case, cause);
             continue;
         }

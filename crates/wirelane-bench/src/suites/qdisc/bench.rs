@@ -1,10 +1,10 @@
 //! The cost of a packet in a queueing discipline.
 //!
-//! Producers in a closed loop take frames from separate pools, set their lengths, and send them in
-//! batches. The sink is the transmitting end of a `sim:` port, which counts frames and frees them.
-//! Unless the case builds packets, no byte of a packet is touched: two disciplines differ by their
-//! cost alone, and have the cost of the pools in common. A producer waits when all its frames are
-//! in flight, so no discipline ever drops a packet.
+//! Each producer repeats a loop: it takes frames from its own pool, sets their lengths, and sends
+//! them in a batch. The sink is the transmitting end of a `sim:` port, which counts frames and
+//! frees them. Only cases that build packets write their bytes. The cost of the pools is the same
+//! for every discipline, so two figures differ by the costs of the disciplines alone. A producer
+//! waits when all its frames are in flight, so no discipline ever drops a packet.
 
 use std::hint::black_box;
 use std::sync::Barrier;

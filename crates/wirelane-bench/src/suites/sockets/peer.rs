@@ -56,7 +56,7 @@ pub(super) fn over_xdp(
     trial.sleep(DRAIN, None)?;
     let output = running.interrupt(LIMIT)?;
     let received = testpmd::accumulated(&output.stdout, "RX-packets:")
-        .ok_or_else(|| Error::failed(PEER, "does not say what it received"))?;
+        .ok_or_else(|| Error::failed(PEER, "does not report its received packets"))?;
     // It reports only its total, so the received packets refer to the whole time under load.
     // Packets that it sends can be counted at the other end at any time.
     let packets_per_s = match (kind, &sent) {
