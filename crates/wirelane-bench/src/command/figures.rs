@@ -3,7 +3,7 @@
 
 use std::fmt::{self, Display, Formatter};
 
-use wirelane_cli::output::{scaled, wrap};
+use wirelane_cli::output::{plural, scaled, wrap};
 
 use crate::report::Report;
 use crate::row::{Param, Params, Row, paper};
@@ -24,10 +24,15 @@ impl Display for Tables<'_> {
         if let Some(cycles) = machine.cycles_per_ns {
             write!(f, "; 1 ns is {cycles:.3} cycles")?;
         }
-        let samples = self.report.rows.iter().map(|row| row.samples.len());
-        let (least, most) = (samples.clone().min().unwrap_or(0), samples.max().unwrap_or(0));
-        let samples = if least == most { most.to_string() } else { format!("{least} to {most}") };
-        writeln!(f, "\nMedians of {samples} samples (lowest–highest).")?;
+        let samples = self.report.rows.iter().map(|row| row.samples.len() as u64);
+        match samples.clone().min().zip(samples.max()) {
+            None => writeln!(f, "\nNothing was measured.")?,
+            Some((least, most)) => {
+                let range = if least == most { String::new() } else { format!("{least} to ") };
+                let most = plural(most, "sample");
+                writeln!(f, "\nMedians of {range}{most} (lowest–highest).")?;
+            }
+        }
         let sources = self.report.rows.iter().filter_map(|row| row.source);
         if let Some(source) = sources.clone().next() {
             write!(f, "In brackets: figures of \"{}\"", paper(source.document))?;
@@ -270,7 +275,7 @@ fn cell(row: &Row, spread: bool) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::row::{Skipped, Source};
+    use crate::row::{Skipped, Source, Subject};
 
     #[test]
     fn rows_become_lines_and_metrics_columns() {
@@ -323,5 +328,21 @@ skipped: spsc: none
         assert!(tables.lines().all(|line| line.chars().count() <= 50), "{narrow}");
         let second = "fifo          1  20.00 [60.50]\n\n";
         assert!(narrow.contains(second), "{narrow}");
+    }
+
+    #[test]
+    fn the_number_of_samples_is_stated_if_there_are_any() {
+        let mut report = Report::new("wirelane bench sockets".into());
+        let second = |report: &Report| {
+            let text = Tables { report, width: None }.to_string();
+            text.lines().nth(1).unwrap_or_default().to_owned()
+        };
+        assert_eq!(second(&report), "Nothing was measured.");
+        let (peer, params) = (None, Params::default());
+        let subject = Subject { suite: "sockets", case: "txpush", peer, params };
+        report.rows.push(subject.row("packets_per_s", vec![1e6]));
+        assert_eq!(second(&report), "Medians of 1 sample (lowest–highest).");
+        report.rows.push(subject.row("ns_per_packet", vec![1e3; 3]));
+        assert_eq!(second(&report), "Medians of 1 to 3 samples (lowest–highest).");
     }
 }

@@ -106,7 +106,7 @@ pub(crate) fn whole_lines(text: &[u8], limit: usize) -> usize {
 }
 
 /// A number of things.
-pub(crate) fn plural(count: u64, noun: &str) -> String {
+pub fn plural(count: u64, noun: &str) -> String {
     format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }
 

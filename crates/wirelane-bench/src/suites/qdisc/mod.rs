@@ -18,6 +18,7 @@ use clap::Args;
 use wirelane::error::{Error, Result};
 use wirelane::port::Spec;
 use wirelane::qdisc::QdiscKind;
+use wirelane_cli::output::plural;
 
 use self::bench::{
     Bench, MAX_PRODUCERS, QdiscCase, QdiscSample, uncontended_lock, uncontended_mutex,
@@ -127,8 +128,8 @@ fn qdisc(port: Option<&Spec>, has_peers: bool, job: &mut Job<'_>) -> Result<()> 
             if job.is_stopped() {
                 break;
             }
-            let plural = if case.producers == 1 { "" } else { "s" };
-            job.tell(&format!("{}, {} producer{plural}", case.discipline, case.producers));
+            let producers = plural(case.producers as u64, "producer");
+            job.tell(&format!("{}, {producers}", case.discipline));
             let window = window * if case.producers > cores { 2 } else { 1 };
             let sample = bench.measure(case, window)?;
             if sample.dropped > 0 {
