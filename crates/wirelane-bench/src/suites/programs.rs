@@ -10,6 +10,7 @@ use wirelane_os::bpf::{
 use wirelane_os::{OsError, iface};
 
 use wirelane::error::{Error, Result};
+use wirelane_lab::Site;
 
 /// `enum bpf_func_id`
 const LOOKUP: i32 = 1;
@@ -18,16 +19,15 @@ const REDIRECT_MAP: i32 = 51;
 
 type Assembled = std::result::Result<Vec<Insn>, AsmError>;
 
-/// Creates maps and a program that uses them, and attaches it to `interface` of the calling
-/// thread's network namespace.
+/// Creates maps and a program that uses them, and attaches it to the interface of `site`.
 fn attach<const N: usize>(
-    interface: &str,
+    site: &Site,
     mode: XdpMode,
     name: &'static str,
     maps: [(MapKind, &'static str, u32, u32); N],
     assemble: impl FnOnce([i32; N]) -> Assembled,
 ) -> Result<([Map; N], Link)> {
-    let object = || format!("XDP program on {interface}");
+    let object = || format!("XDP program on {}", site.interface());
     let failed = |error: OsError| Error::os(object(), error);
     let mut made = Vec::new();
     for (kind, name, size, room) in maps {
@@ -38,8 +38,8 @@ fn attach<const N: usize>(
         .map_err(|error| Error::failed(object(), error.to_string()))?;
     let program = Program::load(&Load::new(ProgramType::Xdp, name, &insns))
         .map_err(|error| failed(error.into()))?;
-    let index = iface::index(interface).map_err(failed)?;
-    let link = Link::attach(index, &program, mode).map_err(failed)?;
+    let link = || Link::attach(iface::index(site.interface())?, &program, mode);
+    let link = site.inside(link)?.map_err(failed)?;
     Ok((maps, link))
 }
 
@@ -52,14 +52,14 @@ pub(crate) struct Drops {
 }
 
 impl Drops {
-    /// Attaches the program to `interface` of the calling thread's network namespace.
+    /// Attaches the program to the interface of `site`.
     ///
     /// # Errors
     /// A capability is missing, the driver does not support the mode, or another program is
     /// attached.
-    pub(crate) fn attach(interface: &str, mode: XdpMode) -> Result<Self> {
+    pub(crate) fn attach(site: &Site, mode: XdpMode) -> Result<Self> {
         let maps = [(MapKind::PercpuArray, "wl_dropped", 8, 1)];
-        let (counts, _link) = attach(interface, mode, "wl_drop", maps, count_and_drop)?;
+        let (counts, _link) = attach(site, mode, "wl_drop", maps, count_and_drop)?;
         Ok(Self { counts, _link })
     }
 
@@ -96,12 +96,13 @@ pub(crate) struct Returns {
 
 impl Returns {
     /// Like [`Drops::attach`].
-    pub(crate) fn attach(interface: &str, mode: XdpMode) -> Result<Self> {
-        let failed = |error| Error::os(format!("XDP program on {interface}"), error);
-        let index = iface::index(interface).map_err(failed)?;
+    pub(crate) fn attach(site: &Site, mode: XdpMode) -> Result<Self> {
+        let failed = |error| Error::os(format!("XDP program on {}", site.interface()), error);
         let maps = [(MapKind::Dev, "wl_back", 4, 1)];
-        let (_maps, _link) = attach(interface, mode, "wl_redirect", maps, swap_and_redirect)?;
-        _maps[0].update(0, &index.to_ne_bytes()).map_err(failed)?;
+        let (_maps, _link) = attach(site, mode, "wl_redirect", maps, swap_and_redirect)?;
+        // The kernel looks for the interface in the namespace of this thread.
+        let set = || _maps[0].update(0, &iface::index(site.interface())?.to_ne_bytes());
+        site.inside(set)?.map_err(failed)?;
         Ok(Self { _maps, _link })
     }
 }
@@ -145,11 +146,11 @@ pub(crate) struct Arrivals {
 impl Arrivals {
     /// Like [`Drops::attach`], on an interface with one receive queue, with room for `room`
     /// packets.
-    pub(crate) fn attach(interface: &str, room: u32) -> Result<Self> {
+    pub(crate) fn attach(site: &Site, room: u32) -> Result<Self> {
         let maps =
             [(MapKind::Array, "wl_arrived", 8, 1), (MapKind::Array, "wl_times", 8, room.max(1))];
         let assemble = |maps| note_and_drop(maps, room);
-        let (maps, _link) = attach(interface, XdpMode::Native, "wl_times", maps, assemble)?;
+        let (maps, _link) = attach(site, XdpMode::Native, "wl_times", maps, assemble)?;
         Ok(Self { maps, room, _link })
     }
 

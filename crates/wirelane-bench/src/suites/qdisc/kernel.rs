@@ -168,11 +168,11 @@ impl Kernel {
 impl Cable {
     fn new() -> Result<Self> {
         let lab = Lab::new(LabConfig::default())?;
-        let (near, far) = (lab.near.interface(), lab.far.interface());
+        let near = lab.near.interface();
         let failed = |error| Error::os(format!("queueing discipline of {near}"), error);
         lab.near.inside(|| link::set_qdisc(near, DISCIPLINE))?.map_err(failed)?;
-        let drop = lab.far.inside(|| Drops::attach(far, XdpMode::Native))??;
-        Ok(Self { lab, _drop: drop })
+        let _drop = Drops::attach(&lab.far, XdpMode::Native)?;
+        Ok(Self { lab, _drop })
     }
 }
 

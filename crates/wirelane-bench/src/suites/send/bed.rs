@@ -71,8 +71,7 @@ impl Ends {
         let longest = sizes.iter().max().copied().unwrap_or(0);
         let config = bed::config(1, longest);
         let lab = Lab::new(config)?;
-        let far = lab.far.interface();
-        let counter = lab.far.inside(|| Drops::attach(far, XdpMode::Native))??;
+        let counter = Drops::attach(&lab.far, XdpMode::Native)?;
         Ok(Self::Labs { lab, counter, timed: Lab::new(config)? })
     }
 }
@@ -219,7 +218,7 @@ impl Bed {
         let nowhere = || Error::failed("times of arrival", "have no interface to be noted at");
         let (near, far) = self.timed().ok_or_else(nowhere)?;
         let room = u32::try_from(times.len()).unwrap_or(u32::MAX);
-        let arrivals = far.inside(|| Arrivals::attach(far.interface(), room))??;
+        let arrivals = Arrivals::attach(far, room)?;
         if let Ends::Named(named) = &self.ends {
             named.wait()?;
         }

@@ -64,8 +64,8 @@ impl Named {
     /// Another XDP program is attached, or the link does not return.
     pub(super) fn counting(&self) -> Result<Counting<'_>> {
         let Some(far) = self.far() else { return Ok(Counting::Sent(&self.near)) };
-        let program = Drops::attach(far.interface(), XdpMode::Native)
-            .or_else(|_| Drops::attach(far.interface(), XdpMode::Generic))?;
+        let program = Drops::attach(far, XdpMode::Native)
+            .or_else(|_| Drops::attach(far, XdpMode::Generic))?;
         self.wait()?;
         Ok(Counting::Here(program))
     }

@@ -68,7 +68,7 @@ impl Trial<'_> {
     }
 
     fn run_drop(&self, mode: XdpMode, site: &Site) -> Result<(Nature, PortSample)> {
-        let drops = site.inside(|| Drops::attach(site.interface(), mode))??;
+        let drops = Drops::attach(site, mode)?;
         self.count(mode, || drops.packets())
     }
 
@@ -78,7 +78,7 @@ impl Trial<'_> {
         let Some(load) = &self.load else {
             return Err(Error::failed("XDP program that redirects", "nothing is sent to it"));
         };
-        let _returns = site.inside(|| Returns::attach(site.interface(), mode))??;
+        let _returns = Returns::attach(site, mode)?;
         load.site.set_gro(true)?;
         let counted = self.count(mode, || Counter::Received.read(load.site));
         load.site.set_gro(false)?;

@@ -68,8 +68,7 @@ struct Bed {
 impl Bed {
     fn new(own: &Path, window: Duration) -> Result<Self> {
         let lab = Lab::new(LabConfig::default())?;
-        let far = lab.far.interface();
-        let counter = lab.far.inside(|| Drops::attach(far, XdpMode::Native))??;
+        let counter = Drops::attach(&lab.far, XdpMode::Native)?;
         let folder = bed::in_memory()?;
         let [least, most] = PACKETS;
         let packets = ((window.as_secs_f64() * PACKETS_PER_S) as u64).clamp(least, most);
