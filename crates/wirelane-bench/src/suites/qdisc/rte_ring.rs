@@ -8,12 +8,10 @@ use std::time::Duration;
 use wirelane_os::affinity;
 
 use crate::peers::process::Running;
-use crate::peers::{find, testpmd};
+use crate::peers::{find, missing, testpmd};
 
-/// The program, and the Debian package that has it.
+/// The program.
 pub const PROGRAM: &str = "dpdk-test";
-/// See [`PROGRAM`].
-pub const PACKAGE: &str = "dpdk-dev";
 
 /// The kind of a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -42,8 +40,7 @@ pub fn measure(timeout: Duration, stop: &AtomicBool) -> Result<Vec<(RingFigure, 
     // Without huge pages, devices and a telemetry socket it needs no privilege and leaves no files.
     let arguments =
         ["--no-huge", "--no-pci", "--no-telemetry", "--no-shconf", "-l", "0,1", "-m", "512"];
-    let missing = || format!("{PROGRAM} is not installed (Debian package {PACKAGE})");
-    let mut command = Command::new(find(PROGRAM).ok_or_else(missing)?);
+    let mut command = Command::new(find(PROGRAM).ok_or_else(|| missing(PROGRAM))?);
     command.env(testpmd::RUNTIME.0, testpmd::RUNTIME.1).args(arguments);
     let cpus = affinity::allowed_cpus().unwrap_or_default();
     let mut run = || {

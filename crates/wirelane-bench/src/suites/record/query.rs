@@ -7,7 +7,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use wirelane::error::{Error, Result};
@@ -18,7 +18,7 @@ use wirelane_store::{Directory, StoreOptions, StoreWriter};
 use super::bed::{self, Bed, Cable};
 use super::steno::{Recorded, STENOGRAPHER};
 use super::traffic::{Flow, MEAN, PACKETS_OF_FLOW, Traffic};
-use crate::job::Job;
+use crate::job::{Job, go_on};
 use crate::peers::find;
 use crate::row::{Row, Subject, params};
 use crate::statistics::rounds::Rounds;
@@ -109,9 +109,7 @@ impl Store {
         for number in 0..packets {
             if number % BATCH == 0 {
                 lane.tick(clock::monotonic_ns());
-                if stop.load(Ordering::Relaxed) {
-                    return Err(Error::failed(CASE, "the run was ended"));
-                }
+                go_on(stop)?;
             }
             let data = traffic.packet(number);
             let record = Record {

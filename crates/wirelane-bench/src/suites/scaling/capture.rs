@@ -34,10 +34,7 @@ const SHORTEST: Duration = Duration::from_millis(500);
 /// Measures one queue and two: packets are only read, written to memory, and to `disk` if there is
 /// one.
 pub(super) fn capture(disk: Option<&Path>, job: &mut Job<'_>) -> Result<()> {
-    let Some(cpus) = bed::cpus().first_chunk().copied() else {
-        job.skip(CASE, "it takes two CPUs to measure");
-        return Ok(());
-    };
+    let Some(cpus) = job.or_skip(CASE, bed::two_cpus(CASE)) else { return Ok(()) };
     let seed = even_seed()?;
     let window = job.plan.window.max(SHORTEST);
     let places = Place::all(disk, CASE, job);
