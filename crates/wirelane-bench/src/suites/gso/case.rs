@@ -15,10 +15,6 @@ pub(super) const SHARES: [u64; 6] = [100, 86, 68, 50, 36, 15];
 /// virtual machines.
 pub(super) const CASES: [&str; 8] =
     ["tcp4", "tcp6", "udp4", "udp6", "gro-tcp4", "gro-tcp6", "vm-tcp4", "vm-tcp6"];
-/// The place where packets of the wire's size are made: the device without Wirelane; the device
-/// behind Wirelane; the kernel's software behind Wirelane; Wirelane; the kernel's software before
-/// Wirelane; or TCP itself.
-pub(super) const OFFLOADS: [&str; 6] = ["kernel", "device", "partial", "wirelane", "none", "stack"];
 
 /// The cases of a run.
 #[derive(Clone, Debug)]
@@ -27,7 +23,7 @@ pub(super) struct Tables {
     pub(super) shares: Vec<u64>,
     /// Only these of [`CASES`], unless there are none.
     pub(super) cases: Vec<String>,
-    /// Only these of [`OFFLOADS`], unless there are none.
+    /// Only these of [`Offloading::ALL`], unless there are none.
     pub(super) offloads: Vec<String>,
     /// Backend of the port at the wire: `packet` or `xdp`.
     pub(super) port: &'static str,
@@ -66,11 +62,16 @@ pub(super) enum Protocol {
 /// UDP, which the stack fragments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Offloading {
+    /// The device, without Wirelane.
     Kernel,
+    /// The device behind Wirelane.
     Device,
+    /// The kernel's software behind Wirelane.
     Partial,
     Wirelane,
+    /// The kernel's software before Wirelane.
     None,
+    /// TCP itself.
     Stack,
 }
 
@@ -127,6 +128,11 @@ impl Offloading {
             Self::Stack => "stack",
         }
     }
+
+    /// Whether Wirelane passes long frames to the device.
+    pub(super) const fn is_handed_on(self) -> bool {
+        matches!(self, Self::Device | Self::Partial)
+    }
 }
 
 impl Protocol {
@@ -136,13 +142,6 @@ impl Protocol {
             Self::Tcp => Offloading::Stack,
             Self::Udp => Offloading::None,
         }
-    }
-}
-
-impl Offloading {
-    /// Whether Wirelane passes long frames to the device.
-    pub(super) const fn is_handed_on(self) -> bool {
-        matches!(self, Self::Device | Self::Partial)
     }
 }
 

@@ -34,7 +34,7 @@ use wirelane::error::Result;
 use wirelane_cli::args;
 
 use self::bed::Trial;
-use self::case::{CASES, OFFLOADS, SUITE, Tables, WHOLE, cases, is_repeated};
+use self::case::{CASES, Offloading, SUITE, Tables, WHOLE, cases, is_repeated};
 use self::quota::Quota;
 use self::sample::GsoSeries;
 use crate::effort::Effort;
@@ -65,7 +65,8 @@ pub struct GsoSuite {
     #[arg(long = "case", value_name = "CASE", value_parser = CASES)]
     cases: Vec<String>,
     /// Measure this offload only; may be given several times
-    #[arg(long = "offload", value_name = "OFFLOAD", value_parser = OFFLOADS)]
+    #[arg(long = "offload", value_name = "OFFLOAD",
+          value_parser = Offloading::ALL.map(Offloading::as_str))]
     offloads: Vec<String>,
     /// Backend of the port at the wire: packet or xdp
     #[arg(long, value_name = "PORT", default_value = "packet", value_parser = backend)]
@@ -146,7 +147,7 @@ fn gso(tables: &Tables, job: &mut Job<'_>) {
     }
     let iperf = tables.iperf.then(|| peers::find(iperf::PROGRAM)).flatten();
     if tables.iperf && iperf.is_none() && series.iter().any(|one| is_repeated(&one.case)) {
-        job.skip(iperf::PROGRAM, "not installed (Debian package iperf3)");
+        job.skip(iperf::PROGRAM, peers::missing(iperf::PROGRAM));
     }
     let quiet = Quiet::choose().unwrap_or(Quiet { cpu: 0, step_ns: None, interrupts: None });
     job.report.environment.add_pinned(SUITE, quiet);
