@@ -20,6 +20,8 @@ use wirelane_os::{affinity, child, clock};
 use wirelane::error::{Error, Result};
 use wirelane_lab::Site;
 
+/// The time from the ready message of a receiving program until it receives.
+pub(crate) const SETTLE: Duration = Duration::from_millis(200);
 const POLL: Duration = Duration::from_millis(5);
 /// How long a program may take to get ready, if the run has no shorter limit.
 const PATIENCE: Duration = Duration::from_secs(20);

@@ -25,7 +25,7 @@ use wirelane_send::ndr::Shot;
 use super::bed::{self, Ends};
 use crate::job::{Figure, Job, Sample, wait};
 use crate::peers::capture::Program;
-use crate::peers::process::{Running, patience};
+use crate::peers::process::{Running, SETTLE, patience};
 use crate::row::params;
 use crate::suites::senders;
 use crate::wire::Wired;
@@ -42,8 +42,6 @@ pub(super) const SHORTEST: Duration = Duration::from_secs(1);
 pub(super) const LIMIT: Duration = Duration::from_secs(20);
 /// Packets per second that keep no CPU busy.
 const TRICKLE: u64 = 2_000;
-/// The time from a program's ready message until it receives.
-pub(super) const SETTLE: Duration = Duration::from_millis(200);
 /// The first characters of the names of Wirelane's receiving threads.
 const RECEIVERS: &str = "wl-rx";
 

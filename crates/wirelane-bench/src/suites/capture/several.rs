@@ -23,10 +23,10 @@ use wirelane_send::kernel::{LiveSender, Pace, Sending};
 
 use crate::job::{Case, Job, wait};
 use crate::peers::capture::PROGRAMS;
-use crate::peers::process::Running;
+use crate::peers::process::{Running, SETTLE};
 use crate::row::params;
 use crate::suites::bed;
-use crate::suites::paced::{self, LIMIT, SETTLE};
+use crate::suites::paced::{self, LIMIT};
 use crate::suites::parts::Parts;
 
 const CASE: &str = "several";

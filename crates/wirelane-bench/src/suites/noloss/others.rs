@@ -11,7 +11,7 @@ use hdrhistogram::Histogram;
 use super::path::{Nature, TRIALS};
 use crate::job::go_on;
 use crate::peers::capture::{self, Counts, PROGRAMS};
-use crate::peers::process::{Output, Running};
+use crate::peers::process::{Output, Running, SETTLE};
 use crate::peers::{find, missing, testpmd};
 use crate::suites::noloss::path::{Bound, Load, Path, Trial};
 use crate::task::Task;
@@ -22,8 +22,6 @@ use wirelane_send::ndr::Shot;
 
 /// How long a program may take to get ready, and to end.
 const LIMIT: Duration = Duration::from_secs(20);
-/// The time from a program's ready message until it receives.
-const SETTLE: Duration = Duration::from_millis(200);
 /// The pause between two trials: a program that keeps up has received all packets by its end. Only
 /// the last trial waits for the ring to drain.
 const PAUSE: Duration = Duration::from_millis(100);

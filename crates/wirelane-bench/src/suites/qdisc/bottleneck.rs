@@ -23,9 +23,9 @@ use wirelane::port::{Transmit, Tx};
 use wirelane::qdisc::{Egress, Handle, QdiscSpec};
 use wirelane::stats::TxCounters;
 
+use super::SUITE;
 use crate::row::{Row, Subject, params};
 
-const SUITE: &str = "qdisc";
 const CASE: &str = "bottleneck";
 /// The disciplines, without and with limits on the ring (BQL) and on a sender (TSQ).
 const SPECS: [&str; 6] = [

@@ -18,13 +18,13 @@ use wirelane_lab::{Lab, LabConfig};
 use wirelane_os::bpf::XdpMode;
 use wirelane_os::{affinity, link};
 
+use super::SUITE;
 use crate::published::{Difference, difference};
 use crate::row::{Row, Subject, params};
 use crate::suites::bed;
 use crate::suites::programs::Drops;
 use crate::suites::senders;
 
-const SUITE: &str = "qdisc";
 pub(super) const CASE: &str = "kernel";
 /// The discipline of the near end: the default at the time of the source.
 const DISCIPLINE: &str = "pfifo_fast";

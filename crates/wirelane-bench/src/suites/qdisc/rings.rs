@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use wirelane::ring::{Multi, Single};
 
+use super::SUITE;
 use super::distance::{Distance, round_trip_ns};
 use super::ring::{bulk_two_cores, pair_one_core};
 use super::rte_ring::{self, RingFigure};
@@ -13,7 +14,6 @@ use crate::machine::Machine;
 use crate::report::Report;
 use crate::row::{Row, Subject, median, params};
 
-const SUITE: &str = "qdisc";
 const PEER: &str = "rte_ring";
 const PAIRS: usize = 1 << 19;
 /// Batches through a ring, as many as in DPDK's test.

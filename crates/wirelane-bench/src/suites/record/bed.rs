@@ -20,7 +20,7 @@ use wirelane_os::iface;
 
 use super::load::{Load, Sent, Shape};
 use crate::job::{Ended, Job, go_on, pause};
-use crate::peers::process::{Output, Running};
+use crate::peers::process::{Output, Running, SETTLE};
 use crate::peers::recorders::{Recorder, Recording};
 use crate::row::Params;
 use crate::suites::bed::{self, Ends};
@@ -30,8 +30,6 @@ use crate::wire::{Counter, Wired};
 const LIMIT: Duration = Duration::from_secs(30);
 /// How long to wait for a program that should have ended already.
 const GRACE: Duration = Duration::from_secs(2);
-/// The time from a program's ready message until it receives.
-const SETTLE: Duration = Duration::from_millis(200);
 /// The most bytes of a run; a run also uses at most a third of the free space.
 const MOST_ON_DISK: u64 = 4 << 30;
 
