@@ -81,13 +81,10 @@ fn sample(
     folder.make()?;
     let (_, bytes) = run(&mut capture(PLAIN), PLAIN)?;
     let name = format!("ours.pcapng.{suffix}");
-    let (elapsed, size) = run(&mut capture(&name), &name)?;
-    let ours =
-        [Figure::new("bits_per_s", bytes * 8.0 / elapsed), Figure::new("bytes_of_file", size)];
-    let (elapsed, size) = run(&mut theirs, &format!("{PLAIN}.{suffix}"))?;
-    let theirs = [
-        Figure::new("bits_per_s", bytes * 8.0 / elapsed).of(peer),
-        Figure::new("bytes_of_file", size).of(peer),
-    ];
-    Ok([ours, theirs].concat().into())
+    let figures = |(elapsed, size): (f64, f64)| {
+        [Figure::new("bits_per_s", bytes * 8.0 / elapsed), Figure::new("bytes_of_file", size)]
+    };
+    let ours = figures(run(&mut capture(&name), &name)?);
+    let theirs = figures(run(&mut theirs, &format!("{PLAIN}.{suffix}"))?);
+    Ok([ours, theirs.map(|figure| figure.of(peer))].concat().into())
 }

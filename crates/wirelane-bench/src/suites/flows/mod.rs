@@ -20,6 +20,7 @@ use wirelane::error::{Error, Result};
 use crate::effort::Effort;
 use crate::job::{Job, Plan};
 use crate::suite::Suite;
+use crate::suites::object_of;
 use crate::suites::parts::{self, Parts};
 use crate::wire::Wire;
 
@@ -72,8 +73,7 @@ impl Suite for FlowsSuite {
         let wired = self.wire.open()?;
         let offline = self.cases.iter().find(|case| **case != FlowsCase::Live);
         if let Some(case) = offline.filter(|_| wired.is_some()) {
-            let case = case.to_possible_value().map(|value| format!("case '{}'", value.get_name()));
-            let error = Error::usage(case.unwrap_or_default(), "it reads a file, and no port");
+            let error = Error::usage(object_of(case), "it reads a file, and no port");
             return Err(error.help("leave --port out, or measure --case live"));
         }
         let is_wanted = |case| match self.cases.is_empty() {

@@ -16,6 +16,7 @@ use wirelane::port::Backend;
 use crate::effort::Effort;
 use crate::job::{Job, Plan};
 use crate::suite::Suite;
+use crate::suites::object_of;
 use crate::suites::parts::{self, Parts};
 use crate::wire::{Wire, Wired};
 
@@ -88,8 +89,7 @@ impl LibpcapSuite {
     /// Whether the requested cases can be measured on the user's port.
     fn check(&self, wired: &Wired) -> Result<()> {
         if let Some(case) = self.cases.iter().find(|case| **case != LibpcapCase::Tcpdump) {
-            let case = case.to_possible_value().map(|value| format!("case '{}'", value.get_name()));
-            let error = Error::usage(case.unwrap_or_default(), "its packets are made by sim:");
+            let error = Error::usage(object_of(case), "its packets are made by sim:");
             return Err(error.help("leave --port out, or measure --case tcpdump"));
         }
         if wired.spec.backend == Some(Backend::Xdp) {

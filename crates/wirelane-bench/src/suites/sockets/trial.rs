@@ -80,9 +80,7 @@ impl Trial<'_> {
         let ended = || subject.is_some_and(|subject| subject.crew.wait(Duration::ZERO));
         wait(time, self.stop, ended)
     }
-}
 
-impl Trial<'_> {
     /// Opens the port and, if there is one, the port to which it forwards.
     fn open(&self, spec: &Spec, kind: Task) -> Result<Vec<Port>> {
         let to = self.to.filter(|_| kind == Task::L2fwd);
