@@ -140,8 +140,11 @@ pub(crate) fn load(named: Option<&str>) -> Result<Option<Site>> {
     named.filter(|load| *load != OUTSIDE).map(Site::here).transpose()
 }
 
-/// The interface of a port that must be a socket.
-fn interface(spec: &Spec) -> Result<String> {
+/// The interface of a port.
+///
+/// # Errors
+/// The port is no socket of an interface.
+pub(crate) fn interface(spec: &Spec) -> Result<String> {
     if !matches!(spec.backend, None | Some(Backend::Packet | Backend::Xdp)) {
         let error = Error::usage(format!("port '{spec}'"), "it is no socket of an interface");
         return Err(error.help("write packet:IF or xdp:IF"));

@@ -239,13 +239,19 @@ impl<'a> Cable<'a> {
     }
 
     /// Ends a program that has recorded for `time`. The index of stenotype may take much longer
-    /// than the packets, and some versions of it hang after a loss.
-    fn end(&self, mut running: Running, recorder: &Recorder, time: Duration) -> Result<Output> {
-        running.ask_to_end();
-        if !recorder.ends_with_a_packet {
-            return running.wait(LIMIT);
+    /// than the packets.
+    fn end(&self, running: Running, recorder: &Recorder, time: Duration) -> Result<Output> {
+        if recorder.ends_with_a_packet {
+            return self.end_with_packets(running, LIMIT / 2 + 20 * time);
         }
-        let (load, deadline) = (self.load(), Instant::now() + LIMIT / 2 + 20 * time);
+        running.interrupt(LIMIT)
+    }
+
+    /// Ends a program that checks for the signal only when a packet arrives. Some versions of
+    /// stenotype hang after a loss.
+    pub(super) fn end_with_packets(&self, mut running: Running, limit: Duration) -> Result<Output> {
+        running.ask_to_end();
+        let (load, deadline) = (self.load(), Instant::now() + limit);
         while running.is_running() && Instant::now() < deadline {
             load.as_ref().map_or(Ok(()), Load::push)?;
             thread::sleep(Duration::from_millis(100));

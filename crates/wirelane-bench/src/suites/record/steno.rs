@@ -21,7 +21,6 @@ use wirelane::port::OpenOptions;
 use wirelane_os::clock;
 
 use super::bed::Cable;
-use super::load::Load;
 use super::traffic::Traffic;
 use crate::job::Job;
 use crate::peers::process::Running;
@@ -37,8 +36,6 @@ const PORT: u16 = 21_234;
 /// Packets per second to stenotype, which writes an index entry for every one.
 const RATE: f64 = 400_000.0;
 const LIMIT: Duration = Duration::from_secs(60);
-/// How long to wait for a program that should have ended already.
-const GRACE: Duration = Duration::from_secs(2);
 
 /// Packets that stenotype has recorded, and the time of recording.
 pub(super) struct Recorded {
@@ -56,7 +53,7 @@ impl Recorded {
         job: &mut Job<'_>,
     ) -> Result<Self> {
         for program in [STENOGRAPHER, CURL] {
-            find(program).ok_or_else(|| Error::failed(program, missing(program)))?;
+            path_of(program)?;
         }
         let steno = RECORDERS.iter().find(|one| one.name == STENOTYPE);
         let steno = steno.ok_or_else(|| Error::failed(STENOTYPE, "is missing"))?;
@@ -77,16 +74,9 @@ impl Recorded {
         feed(cable, packets, job.stop)?;
         let end = clock::realtime_ns();
         thread::sleep(steno.drain);
-        running.ask_to_end();
-        let load = cable.load();
         // The last index is written at the end, which takes at most as long as the packets took.
-        // Some versions hang after a lost packet.
-        let deadline = Instant::now() + LIMIT / 4 + Duration::from_nanos(end - begin);
-        while running.is_running() && Instant::now() < deadline {
-            load.as_ref().map_or(Ok(()), Load::push)?;
-            thread::sleep(Duration::from_millis(100));
-        }
-        let output = running.wait(GRACE)?;
+        let limit = LIMIT / 4 + Duration::from_nanos(end - begin);
+        let output = cable.end_with_packets(running, limit)?;
         let counts = steno.counts(&output.stdout, &output.stderr);
         let lost = counts.map_or(packets, |counts| counts.dropped);
         if lost > 0 {
@@ -119,9 +109,7 @@ impl Recorded {
         });
         let file = self.folder.join("config");
         fs::write(&file, config.to_string()).map_err(failed)?;
-        let program = find(STENOGRAPHER);
-        let program = program.ok_or_else(|| Error::failed(STENOGRAPHER, missing(STENOGRAPHER)))?;
-        let mut command = Command::new(program);
+        let mut command = Command::new(path_of(STENOGRAPHER)?);
         // Its temporary directory is removed with the folder.
         command.env("TMPDIR", &self.folder);
         command.arg("-config").arg(&file).args(["-syslog=false", "-v", "2"]);
@@ -153,8 +141,7 @@ impl Recorded {
     /// The command that sends the query to the server, as stenoread does, and writes the answer to
     /// `out`.
     pub(super) fn ask(&self, query: &str, out: &Path) -> Result<Command> {
-        let curl = find(CURL).ok_or_else(|| Error::failed(CURL, missing(CURL)))?;
-        let mut command = Command::new(curl);
+        let mut command = Command::new(path_of(CURL)?);
         command.args(["--silent", "--show-error", "--fail", "--max-time", "890"]);
         for (option, name) in [
             ("--cert", "client_cert.pem"),
@@ -172,6 +159,11 @@ impl Recorded {
     pub(super) fn folders(&self) -> [PathBuf; 2] {
         ["PKT0", "IDX0"].map(|name| self.folder.join(name))
     }
+}
+
+/// The path of a program.
+fn path_of(program: &'static str) -> Result<PathBuf> {
+    find(program).ok_or_else(|| Error::failed(program, missing(program)))
 }
 
 /// Sends packets through a packet socket, at [`RATE`].

@@ -201,10 +201,7 @@ impl Curve {
 
 /// How many queues the user's port receives from.
 fn queues_of(port: &Spec, take_all: bool) -> Result<u32> {
-    if !matches!(port.backend, None | Some(Backend::Packet | Backend::Xdp)) {
-        let error = Error::usage(format!("port '{port}'"), "it is no socket of an interface");
-        return Err(error.help("write packet:IF or xdp:IF"));
-    }
+    wire::interface(port)?;
     if port.queues.is_some() {
         let error = Error::usage(format!("port '{port}'"), "the suite chooses the queues");
         return Err(error.help("leave @QUEUES out"));
