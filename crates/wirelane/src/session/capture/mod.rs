@@ -145,12 +145,10 @@ impl Capture {
         let handle = running.handle().stopping(move || halt.ask());
         Ok(Session::new(Self { running, writers }, monitor, handle))
     }
-}
 
-impl Session<Capture> {
     /// Packets that are safely in files now.
     pub fn written(&self) -> u64 {
-        self.monitor().written().map_or(0, |written| written.packets)
+        self.writers.opener.as_ref().map_or(0, |opener| opener.written().packets)
     }
 }
 
@@ -174,7 +172,7 @@ fn jobs(
     config: &CaptureConfig,
 ) -> impl Iterator<Item = Job<impl FnOnce(&[Rx]) -> Worker + Send + use<>>> {
     let writing = writers.opener.as_ref().and_then(|opener| opener.helped());
-    let (limit, lateness) = (writers.limit.clone(), writers.lateness_of_ports());
+    let (limit, lateness) = (writers.limit.clone(), writers.lateness_of_ports);
     let immediate = config.immediate;
     let job = move |(port, ends): (usize, Vec<End>)| {
         let (rx, routes): (Vec<_>, Vec<_>) = ends.into_iter().unzip();
@@ -212,7 +210,7 @@ impl super::Worker for Capture {
             written: self.writers.writes().then(Written::default),
             viewed: None,
             violations: 0,
-            lateness: self.writers.lateness,
+            lateness: self.writers.lateness(),
             errors,
         };
         self.writers.end(&mut outcome);

@@ -39,7 +39,8 @@ pub(super) struct Writers {
     pub(super) failed: Arc<Event>,
     /// Applied behind the merge.
     pub(super) limit: Option<Arc<Limit>>,
-    pub(super) lateness: u64,
+    /// The greatest lateness of a port, in nanoseconds.
+    pub(super) lateness_of_ports: u64,
     /// Notes for the user.
     pub(super) notes: Vec<String>,
     /// Ends waiting for readers of pipes.
@@ -69,16 +70,15 @@ struct Files {
 impl Writers {
     /// No threads yet, for these ports.
     pub(super) fn new(ports: &[Port], config: &CaptureConfig) -> Result<Self> {
-        let lateness = ports.iter().map(|port| port.info().lateness).max().unwrap_or(0);
         Ok(Self {
             opener: None,
             running: Count::new()?,
             view: None,
             failed: Arc::new(Event::new()?),
             limit: None,
-            lateness: lateness + SLACK,
+            lateness_of_ports: ports.iter().map(|port| port.info().lateness).max().unwrap_or(0),
             notes: Vec::new(),
-            halt: config.output.as_ref().map(|_| config.halt.below()).unwrap_or_default(),
+            halt: config.halt.below(),
         })
     }
 
@@ -95,9 +95,9 @@ impl Writers {
             .unwrap_or_default()
     }
 
-    /// The greatest lateness of a port, in nanoseconds.
-    pub(super) fn lateness_of_ports(&self) -> u64 {
-        self.lateness - SLACK
+    /// How long a writer waits for a silent queue at least, in nanoseconds.
+    pub(super) fn lateness(&self) -> u64 {
+        self.lateness_of_ports + SLACK
     }
 
     /// Opens the files and starts their threads; returns the route of every receiving end to them.
@@ -206,7 +206,7 @@ impl Writers {
             options,
             file_metadata: file_metadata.into_iter().cloned().collect(),
             credit,
-            lateness: self.lateness,
+            lateness: self.lateness(),
             prompt: config.prompt,
             immediate: config.immediate,
             statistics_every: config.statistics_every.as_nanos() as u64,
