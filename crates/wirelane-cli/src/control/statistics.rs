@@ -53,8 +53,8 @@ impl Document {
         let elapsed = subject.started.elapsed();
         let reading = subject.monitor.read();
         let receives = |position| reading.queues.iter().any(|queue| queue.port == position);
-        let (frames, mut sum) = (subject.monitor.frames(), FrameCounts::default());
-        frames.iter().for_each(|port| sum += *port);
+        let frames = subject.monitor.frames();
+        let sum = frames.iter().copied().sum();
         let infos = subject.monitor.ports().iter().zip(frames).enumerate();
         let port = |(position, (info, frames)): (usize, (&PortInfo, FrameCounts))| Port {
             info: info.clone(),

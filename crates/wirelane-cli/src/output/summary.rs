@@ -289,10 +289,7 @@ impl Summary {
     /// The result of metering ports.
     pub(crate) fn of_flows(outcome: &FlowOutcome, started: Instant) -> Self {
         let reading = Reading { queues: outcome.queues.clone(), ..Reading::default() };
-        let frames = outcome.frames.iter().fold(FrameCounts::default(), |mut all, one| {
-            all += *one;
-            all
-        });
+        let frames = outcome.frames.iter().copied().sum();
         let mut summary = Self::new("flows", started, reading, frames);
         summary.ports.clone_from(&outcome.ports);
         let figures = FlowFigures { metered: outcome.metered, flows: outcome.flows };

@@ -1,5 +1,6 @@
 //! Counts of a port's frames by place. Each frame is counted exactly once.
 
+use std::iter::Sum;
 use std::ops::AddAssign;
 use std::sync::Arc;
 
@@ -54,6 +55,15 @@ impl AddAssign for FrameCounts {
         self.rx += other.rx;
         self.tx += other.tx;
         self.completion += other.completion;
+    }
+}
+
+impl Sum for FrameCounts {
+    fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
+        all.fold(Self::default(), |mut sum, one| {
+            sum += one;
+            sum
+        })
     }
 }
 

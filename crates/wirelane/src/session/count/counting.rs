@@ -211,8 +211,7 @@ impl crate::session::Worker for Counting {
 
     fn join(self, monitor: &Monitor) -> CountOutcome {
         let Outcome { ports, frames: each, errors, .. } = self.receiving.join();
-        let mut frames = FrameCounts::default();
-        each.into_iter().for_each(|of_port| frames += of_port);
+        let frames = each.into_iter().sum();
         let mut tables = self.tables.into_inner().unwrap_or_else(PoisonError::into_inner);
         self.handed_over.try_iter().for_each(|last| tables.join(last));
         let tables = self.sources.counts(&tables);

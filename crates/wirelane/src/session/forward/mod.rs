@@ -78,7 +78,7 @@ pub use self::switches::PortSwitches;
 use self::worker::Worker;
 use crate::error::{Error, Result};
 use crate::pipeline::{Handle, Running, Threads};
-use crate::port::{Control, FrameCounts, Port, PortInfo, XpsWatch, tx_queue_notes};
+use crate::port::{Control, Port, PortInfo, XpsWatch, tx_queue_notes};
 use crate::qdisc::Egresses;
 use crate::session::Session;
 use crate::session::monitor::{Monitor, Reading};
@@ -268,8 +268,7 @@ impl super::Worker for Forward {
             info.notes.extend(self.merged_in_vain(position, &reading));
             ports.push(info);
         }
-        let mut frames = FrameCounts::default();
-        monitor.frames().into_iter().for_each(|of_port| frames += of_port);
+        let frames = monitor.frames().into_iter().sum();
         let Reading { queues, tx, qdiscs, gso, gro, .. } = reading;
         ForwardOutcome { ports, queues, tx, qdiscs, gso, gro, frames, errors }
     }
