@@ -126,8 +126,7 @@ impl Forward {
         }
         // No direction uses the other ends.
         drop(received);
-        let unused = ports.iter_mut().filter(|port| port.transmits());
-        unused.for_each(|port| drop(port.tx()));
+        ports.iter_mut().for_each(|port| drop(port.tx_if_any(false)));
         let Directions { mut monitor, egresses, mut places, jobs, .. } = directions;
         // Includes the bindings of their ends to queues.
         monitor.ports = ports.iter().map(|port| port.info().clone()).collect();
