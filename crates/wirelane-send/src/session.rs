@@ -77,14 +77,14 @@ pub type MakeSource<'a> = dyn FnMut(Lane) -> Result<Box<dyn Source>> + 'a;
 
 /// The threads that send through a port, whichever engine it is.
 pub struct Sending {
-    engine: Engine,
+    pub(crate) engine: Engine,
     /// End before the port whose frames they hold.
-    crew: Crew<LaneEnd>,
-    port: Port,
-    lanes: Arc<[LaneProgress]>,
+    pub(crate) crew: Crew<LaneEnd>,
+    pub(crate) port: Port,
+    pub(crate) lanes: Arc<[LaneProgress]>,
     /// Notices changes of the CPUs that send through each TX queue.
-    watch: XpsWatch,
-    notes: Notes,
+    pub(crate) watch: XpsWatch,
+    pub(crate) notes: Notes,
 }
 
 /// Makes the notes of an engine at the end: about its port, and about packets that were not sent.
@@ -106,19 +106,14 @@ pub(crate) struct LaneEnd {
 }
 
 impl Sending {
-    /// The session of threads that run. `stop` ends them.
-    pub(crate) fn session(
-        engine: Engine,
-        crew: Crew<LaneEnd>,
-        port: Port,
-        lanes: &Arc<[LaneProgress]>,
-        watch: XpsWatch,
-        (notes, monitor): (Notes, Monitor),
+    /// The session of these threads, which run. `stop` ends them.
+    pub(crate) fn into_session(
+        self,
+        monitor: Monitor,
         stop: impl Fn() + Send + Sync + 'static,
     ) -> Session<Self> {
-        let handle = Handle::new(vec![port.control()], stop);
-        let sending = Self { engine, crew, port, lanes: Arc::clone(lanes), watch, notes };
-        Session::new(sending, monitor, handle)
+        let handle = Handle::new(vec![self.port.control()], stop);
+        Session::new(self, monitor, handle)
     }
 
     /// Who sends.

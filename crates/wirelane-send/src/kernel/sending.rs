@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use wirelane::port::{Port, XpsBindings};
+use wirelane::port::{Port, XpsWatch};
 use wirelane::session::Session;
 use wirelane::session::monitor::Monitor;
 use wirelane::stats::TxCounters;
@@ -81,11 +81,15 @@ pub fn start(
         shared.start.store(clock::monotonic_ns() + LEAD, Ordering::Release);
         Ok(())
     })?;
-    let watch = XpsBindings::new(&config.placement).watch();
-    let notes = Box::new(|_: &Port, outcome: &SendOutcome| notes(outcome));
-    let lanes = Arc::clone(&shared.lanes);
-    let (engine, stop) = (Engine::Kernel, move || shared.stop());
-    Ok(Sending::session(engine, crew, port, &lanes, watch, (notes, monitor), stop))
+    let sending = Sending {
+        engine: Engine::Kernel,
+        crew,
+        port,
+        lanes: Arc::clone(&shared.lanes),
+        watch: XpsWatch::default(),
+        notes: Box::new(|_, outcome| notes(outcome)),
+    };
+    Ok(sending.into_session(monitor, move || shared.stop()))
 }
 
 /// The number of packets that each stream sends, at most `most` in total. The streams have equal

@@ -80,10 +80,15 @@ pub fn start(
         Ok(())
     })?;
     let cut = config.cut;
-    let notes = Box::new(move |port: &Port, outcome: &SendOutcome| notes(port, outcome, cut));
-    let lanes = Arc::clone(&shared.lanes);
-    let (engine, stop) = (Engine::Sockets, move || shared.stop());
-    Ok(Sending::session(engine, crew, port, &lanes, watch, (notes, monitor), stop))
+    let sending = Sending {
+        engine: Engine::Sockets,
+        crew,
+        port,
+        lanes: Arc::clone(&shared.lanes),
+        watch,
+        notes: Box::new(move |port, outcome| notes(port, outcome, cut)),
+    };
+    Ok(sending.into_session(monitor, move || shared.stop()))
 }
 
 /// The job of one sending thread.

@@ -1,7 +1,7 @@
 //! A packet limit that several threads share: together they send exactly this number.
 //!
 //! Each thread has an equal part, so that all threads end at the same time in the schedule. A
-//! thread whose source ends early returns the unused part of its allowance to the other threads.
+//! thread whose source ends early returns the unused part of its portion to the other threads.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
