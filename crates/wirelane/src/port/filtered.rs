@@ -90,7 +90,7 @@ impl Control for Shared {
     fn set_filter(&self, filter: Option<&Filter>) -> Result<()> {
         let filters = |filter| LinkFilters::new(filter, self.snaplen, &self.link_types);
         let filters = filter.map(filters).transpose()?;
-        if let Some(note) = filters.as_ref().and_then(LinkFilters::note) {
+        if let Some(note) = filters.as_ref().and_then(|filters| filters.note.as_ref()) {
             *lock(&self.note) = Some(note.clone());
         }
         let mut current = lock(&self.filters);
@@ -236,10 +236,6 @@ impl LinkFilters {
             Self { filter, snaplen, engines: Vec::new(), places: Vec::new(), note: None };
         link_types.iter().try_for_each(|link_type| filters.place(*link_type).map(drop))?;
         Ok(filters)
-    }
-
-    fn note(&self) -> Option<&String> {
-        self.note.as_ref()
     }
 
     /// Adds the interfaces that were described since the last call.

@@ -16,7 +16,7 @@ const NEXT_HEADER: usize = 6;
 
 /// Removes the option from a frame whose packet has it before the TCP header.
 #[inline]
-pub(in crate::port) fn take_off(frame: &mut Frame) {
+pub(super) fn take_off(frame: &mut Frame) {
     if frame.len() > LONGEST {
         take_off_long(frame);
     }

@@ -258,19 +258,19 @@ mod libc_ad {
 /// Instructions of `linux/bpf_common.h`.
 mod opcode {
     /// `BPF_LD | BPF_W | BPF_ABS`
-    pub(in crate::port) const LOAD: u16 = 0x20;
+    pub(super) const LOAD: u16 = 0x20;
     /// `BPF_JMP | BPF_JEQ | BPF_K`
-    pub(in crate::port) const JUMP_EQUAL: u16 = 0x15;
+    pub(super) const JUMP_EQUAL: u16 = 0x15;
     /// `BPF_JMP | BPF_JGT | BPF_K`
-    pub(in crate::port) const JUMP_GREATER: u16 = 0x25;
+    pub(super) const JUMP_GREATER: u16 = 0x25;
     /// `BPF_JMP | BPF_JA`
-    pub(in crate::port) const JUMP: u16 = 0x05;
+    pub(super) const JUMP: u16 = 0x05;
     /// `BPF_ALU | BPF_ADD | BPF_K`
-    pub(in crate::port) const ADD: u16 = 0x04;
+    pub(super) const ADD: u16 = 0x04;
     /// `BPF_RET | BPF_K`
-    pub(in crate::port) const RET: u16 = 0x06;
+    pub(super) const RET: u16 = 0x06;
     /// `BPF_RET | BPF_A`
-    pub(in crate::port) const RET_A: u16 = 0x16;
+    pub(super) const RET_A: u16 = 0x16;
 }
 
 pub(in crate::port) fn load(field: u32) -> SockFilter {

@@ -32,20 +32,20 @@ struct State {
 }
 
 /// One end, or one of several threads that send through it.
-pub(in crate::port) struct WatchedBinding {
-    pub(in crate::port) steering: Arc<Steering>,
+pub(super) struct WatchedBinding {
+    pub(super) steering: Arc<Steering>,
     /// The result of the last reading.
-    pub(in crate::port) binding: TxBinding,
+    pub(super) binding: TxBinding,
     /// The CPU of the thread, if the end has a single thread.
-    pub(in crate::port) own: Option<u32>,
+    pub(super) own: Option<u32>,
     /// The thread may move to a CPU of the queue.
-    pub(in crate::port) moves: bool,
-    pub(in crate::port) place: XpsBinding,
-    pub(in crate::port) changes: u32,
+    pub(super) moves: bool,
+    pub(super) place: XpsBinding,
+    pub(super) changes: u32,
 }
 
 impl XpsWatch {
-    pub(in crate::port) fn new(ends: Vec<WatchedBinding>) -> Self {
+    pub(super) fn new(ends: Vec<WatchedBinding>) -> Self {
         Self { state: Mutex::new(State { last: 0, ends }) }
     }
 
