@@ -12,8 +12,7 @@ use std::time::Duration;
 
 use wirelane_filter::Filter;
 use wirelane_os::clock;
-use wirelane_pcap::Class;
-use wirelane_pcap::{Direction, Record, Source};
+use wirelane_pcap::{Class, Direction, Record, Source};
 use wirelane_store::query::{self, Query};
 use wirelane_store::{Directory, LaneWriter, Limits, Result, StoreOptions, StoreWriter};
 

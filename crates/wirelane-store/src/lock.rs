@@ -5,12 +5,12 @@ use std::io::{Read, Seek, Write};
 use std::thread;
 use std::time::Duration;
 
-use crate::disk::DirectWriter;
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use wirelane_pcap::Access;
 
 use crate::directory::Directory;
+use crate::disk::DirectWriter;
 use crate::error::{Error, Result};
 use crate::names::{RECORDER_LOCK, STORE_FILE};
 

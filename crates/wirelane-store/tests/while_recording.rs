@@ -8,8 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use wirelane_pcap::Class;
-use wirelane_pcap::{Compression, CompressionOptions, Direction, Record, Source};
+use wirelane_pcap::{Class, Compression, CompressionOptions, Direction, Record, Source};
 use wirelane_store::query::{count, list, run};
 use wirelane_store::{
     Directory, LaneWriter, Limits, Query, Report, StoreOptions, StoreStatus, StoreWriter,

@@ -5,13 +5,14 @@ use std::fmt::Write as _;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use crate::{Fields, Flow, write_community_id};
 use arrow_array::builder::{
     StringBuilder, TimestampNanosecondBuilder, UInt8Builder, UInt16Builder, UInt32Builder,
     UInt64Builder,
 };
 use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef, TimeUnit};
+
+use crate::{Fields, Flow, write_community_id};
 
 /// What times are in: nanoseconds since 1970.
 const ZONE: &str = "UTC";

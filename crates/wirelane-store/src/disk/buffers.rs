@@ -8,10 +8,11 @@ use std::slice;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::file::ALIGNMENT;
 use wirelane_os::memory;
 use wirelane_os::mmap::{Mapping, Options};
 use wirelane_os::{OsError, Result};
+
+use super::file::ALIGNMENT;
 
 /// Buffers of one size, aligned for direct I/O. All of their memory is there from the start.
 #[derive(Clone, Debug)]

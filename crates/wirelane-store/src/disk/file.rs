@@ -10,7 +10,6 @@ use rustix::fs::{
     fstatfs, fstatvfs, ftruncate, openat, statx, unlinkat,
 };
 use rustix::io::Errno;
-
 use wirelane_os::{OsError, Result};
 
 /// What offsets, lengths and memory of direct I/O are multiples of here, in bytes: the largest

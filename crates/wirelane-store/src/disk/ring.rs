@@ -10,9 +10,9 @@ use std::time::Duration;
 
 use io_uring::types::{Fd, SubmitArgs, Timespec};
 use io_uring::{IoUring, opcode, squeue};
+use wirelane_os::{OsError, Result};
 
 use super::buffers::{Buffer, Buffers};
-use wirelane_os::{OsError, Result};
 
 /// The most bytes that the kernel registers as one piece (io_buffer_validate() in io_uring/rsrc.c).
 const MAX_PIECE: usize = 1 << 30;

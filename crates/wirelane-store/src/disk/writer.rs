@@ -9,11 +9,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
+use wirelane_os::{OsError, Result};
 
 use super::buffers::{Buffer, Buffers};
 use super::file::ALIGNMENT;
 use super::ring::{MAX_DEPTH, Ring, Rings};
-use wirelane_os::{OsError, Result};
 
 /// How often a write that could not be begun is tried again.
 const ATTEMPTS: u8 = 100;

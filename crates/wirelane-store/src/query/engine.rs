@@ -5,8 +5,7 @@ use std::sync::Arc;
 
 use wirelane_filter::jit::Jit;
 use wirelane_filter::{Filter, Interpreter, Metadata, Packet, Program};
-use wirelane_pcap::Class;
-use wirelane_pcap::{LINK_TYPE_ETHERNET, Record, Source};
+use wirelane_pcap::{Class, LINK_TYPE_ETHERNET, Record, Source};
 
 use crate::error::{Error, Result};
 use crate::narrow::Plan;

@@ -5,10 +5,10 @@ use std::io;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 
-use crate::disk::{self, ALIGNMENT, Buffer, Buffers};
 use rustix::io::Errno;
 use wirelane_pcap::{Compression, FrameDecompressor};
 
+use crate::disk::{self, ALIGNMENT, Buffer, Buffers};
 use crate::extent::{EXTENT_SIZE, Extent, ExtentHeader};
 use crate::names::SegmentName;
 

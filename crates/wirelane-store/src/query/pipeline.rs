@@ -9,8 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use wirelane_os::clock;
-use wirelane_pcap::Source;
-use wirelane_pcap::{Cancel, CancelSource};
+use wirelane_pcap::{Cancel, CancelSource, Source};
 
 use super::loader::Loader;
 use super::opened::Stop;

@@ -5,8 +5,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 use wirelane_filter::Filter;
-use wirelane_pcap::Cancel;
-use wirelane_pcap::{Record, Source};
+use wirelane_pcap::{Cancel, Record, Source};
 
 use crate::narrow::Keys;
 

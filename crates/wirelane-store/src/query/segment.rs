@@ -5,12 +5,12 @@ use std::fs::File;
 use std::io::{self, Cursor};
 use std::path::{Path, PathBuf};
 
-use crate::disk;
 use wirelane_pcap::{CaptureReader, Source};
 
 use super::loader::Loader;
 use super::request::Damage;
 use crate::directory::Directory;
+use crate::disk;
 use crate::error::{Error, Result};
 use crate::extent::{EXTENT_SIZE, Extent};
 use crate::index::Index;

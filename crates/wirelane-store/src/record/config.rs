@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
-use crate::{StoreOptions, StoreReport};
 use wirelane::Error;
 use wirelane::filter::Filter;
 use wirelane::halt::Halt;
 use wirelane::placement::Placement;
 use wirelane::port::{FrameCounts, PortInfo};
 use wirelane::stats::QueueStats;
+
+use crate::{StoreOptions, StoreReport};
 
 /// How to record.
 #[derive(Clone, Debug)]

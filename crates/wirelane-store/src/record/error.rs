@@ -2,9 +2,10 @@
 
 use std::borrow::Cow;
 
-use crate::ErrorParts;
 use wirelane::Error;
 use wirelane_os::OsError;
+
+use crate::ErrorParts;
 
 /// The same, as an error of the library of ports.
 #[must_use]

@@ -4,7 +4,6 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use crate::{LaneWriter, Lost, StoreWriter};
 use wirelane::clock;
 use wirelane::halt::Halt;
 use wirelane::pcap::{Record, Statistics};
@@ -12,6 +11,7 @@ use wirelane::session::interfaces::{self, Interface};
 use wirelane::stats::RxCounters;
 
 use super::error::failure;
+use crate::{LaneWriter, Lost, StoreWriter};
 
 /// How long to wait for room before checking for the end.
 const MOMENT: Duration = Duration::from_millis(20);

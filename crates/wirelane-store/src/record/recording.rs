@@ -4,7 +4,6 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::{EXTENT_SIZE, MendReport, StoreOptions, StoreReport, StoreStatus, StoreWriter};
 use wirelane::pcap::Written;
 use wirelane::pipeline::{Threads, Work, by_queue};
 use wirelane::port::{Port, PortInfo, Rx};
@@ -22,6 +21,7 @@ use super::journal::Journal;
 use super::order::InOrder;
 use super::trigger::{Lookout, Trigger};
 use super::worker::{End, Worker};
+use crate::{EXTENT_SIZE, MendReport, StoreOptions, StoreReport, StoreStatus, StoreWriter};
 
 /// The threads of a recording, and the store that they write to.
 pub struct Recording {

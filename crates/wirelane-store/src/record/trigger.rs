@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::Gate;
 use wirelane::clock;
 use wirelane::filter::{Engine, Filter};
 use wirelane::frame::{Batch, Frame};
@@ -12,6 +11,7 @@ use wirelane::session::interfaces::{Interface, Placing};
 use wirelane::{Error, Result};
 
 use super::config::TriggerConfig;
+use crate::Gate;
 
 /// Fires, from any thread.
 #[derive(Clone, Debug)]

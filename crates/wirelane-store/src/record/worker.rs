@@ -1,6 +1,5 @@
 //! The receiving side of a recording: frames become packets of a lane of the store.
 
-use crate::LaneWriter;
 use wirelane::Result;
 use wirelane::frame::{Batch, Frame};
 use wirelane::pcap::{Direction, Record};
@@ -11,6 +10,7 @@ use wirelane::session::interfaces::{Interface, Placing};
 
 use super::journal::Journal;
 use super::trigger::Lookout;
+use crate::LaneWriter;
 
 /// The work of a receiving thread.
 pub(super) struct Worker {

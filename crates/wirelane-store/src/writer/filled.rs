@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use crate::disk::Buffer;
 use wirelane_pcap::Source;
 
 use super::status::Counts;
+use crate::disk::Buffer;
 
 /// Whole blocks in memory, enough for one extent.
 pub(crate) struct Filled {

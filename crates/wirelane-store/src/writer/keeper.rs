@@ -9,7 +9,6 @@ use std::sync::{Arc, PoisonError};
 use std::thread::Thread;
 use std::time::{Duration, Instant};
 
-use crate::disk::{self, Buffers, DirectWriter};
 use rustix::io::Errno;
 use wirelane_pcap::{Access, CompressionOptions, FrameCompressor, Section, Source, pcapng};
 
@@ -19,6 +18,7 @@ use super::segment::Ready;
 use super::shelf::{NoRoom, Shelf};
 use super::status::{ShortSegments, StoreStatus, Who};
 use crate::directory::{Directory, random_number};
+use crate::disk::{self, Buffers, DirectWriter};
 use crate::error::{Error, Result};
 use crate::names::SegmentName;
 use crate::prelude::{self, MAX_PRELUDE};

@@ -6,13 +6,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
-use crate::disk::Buffers;
 use wirelane_pcap::pcapng::{self, MAX_PACKET};
 use wirelane_pcap::{Record, Source, Statistics};
 
 use super::filled::Filled;
 use super::gate::Gate;
 use super::status::{Counts, LaneStatus};
+use crate::disk::Buffers;
 use crate::prelude::MAX_PRELUDE;
 
 /// Bytes of a packet's block in addition to its data and its comment.

@@ -99,8 +99,7 @@ fn walk(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use wirelane_pcap::Class;
-    use wirelane_pcap::{Direction, Record};
+    use wirelane_pcap::{Class, Direction, Record};
 
     #[test]
     fn one_walk_counts_and_sums() {

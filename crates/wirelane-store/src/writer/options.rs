@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::disk::Rings;
 use wirelane_pcap::{Access, Compression, CompressionOptions, Section};
 
 use super::gate::Gate;
+use crate::disk::Rings;
 use crate::error::{Error, Result};
 use crate::extent::{EXTENT_ALIGNMENT, EXTENT_SIZE};
 

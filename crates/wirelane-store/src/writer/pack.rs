@@ -15,7 +15,6 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
 use std::thread::{self, JoinHandle, Thread};
 
-use crate::disk::{Buffer, Buffers};
 use crc32fast::hash;
 use wirelane_pcap::{CompressionOptions, FrameCompressor, Source};
 
@@ -23,6 +22,7 @@ use super::filled::Filled;
 use super::lane::Layout;
 use super::lost::{BySource, add_blocks};
 use super::status::Counts;
+use crate::disk::{Buffer, Buffers};
 use crate::error::{Error, Result};
 use crate::extent::{EXTENT_SIZE, ExtentHeader};
 

@@ -5,12 +5,12 @@ use std::fs::File;
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::disk::{Buffer, Done};
 use wirelane_pcap::Source;
 
 use super::lost::{BySource, add_and_sum, add_blocks};
 use super::pack::Packed;
 use super::status::Counts;
+use crate::disk::{Buffer, Done};
 use crate::extent::{EXTENT_SIZE, ExtentHeader, padding, padding_len};
 use crate::index::IndexBuilder;
 use crate::names::SegmentName;

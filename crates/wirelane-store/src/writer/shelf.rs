@@ -3,12 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::disk::{self, Space};
-
 use super::age::{AgeClock, Now, Written};
 use super::options::Limits;
 use super::status::KeeperStatus;
 use crate::directory::Directory;
+use crate::disk::{self, Space};
 use crate::error::Result;
 use crate::names::SegmentName;
 use crate::pin::Deletion;

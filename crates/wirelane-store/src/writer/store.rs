@@ -6,7 +6,6 @@ use std::sync::mpsc::{Sender, channel, sync_channel};
 use std::sync::{Arc, mpsc};
 use std::thread::{self, JoinHandle};
 
-use crate::disk::{Buffers, DirectWriter, Mode};
 use wirelane_pcap::{Access, Source};
 
 use super::finisher::{Finisher, FinisherParts};
@@ -20,6 +19,7 @@ use super::shelf::{reserve, space};
 use super::status::{StoreReport, StoreStatus};
 use super::worker::{Segments, Worker, WorkerState};
 use crate::directory::Directory;
+use crate::disk::{Buffers, DirectWriter, Mode};
 use crate::error::{Error, Result};
 use crate::extent::EXTENT_SIZE;
 use crate::lock::RecorderLock;

@@ -14,8 +14,6 @@ use std::sync::mpsc::{Receiver, Sender, TryRecvError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::disk::{DirectWriter, Done};
-
 use super::filled::Filled;
 use super::finisher::Finisher;
 use super::hold::Hold;
@@ -25,6 +23,7 @@ use super::lost::{BySource, Lost, add_blocks};
 use super::pack::{Packed, Packer};
 use super::segment::{Ready, Segment};
 use super::status::{Counts, LaneStatus, StoreStatus, Who};
+use crate::disk::{DirectWriter, Done};
 
 /// The longest sleep, so that timers are checked this often.
 const NAP: Duration = Duration::from_millis(250);

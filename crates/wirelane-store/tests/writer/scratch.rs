@@ -10,8 +10,7 @@ use rustix::mount::{
     fsopen,
 };
 use tempfile::TempDir;
-use wirelane_pcap::Class;
-use wirelane_pcap::{CaptureReader, Direction, Record, Source};
+use wirelane_pcap::{CaptureReader, Class, Direction, Record, Source};
 use wirelane_store::{Directory, EXTENT_ALIGNMENT, Index, SegmentName};
 use wirelane_testkit::tools;
 

@@ -11,10 +11,10 @@ mod switches;
 mod transfer;
 
 use std::sync::Arc;
-use wirelane::session::Session;
 
 use wirelane::frame::{Protocols, SinkGso};
 use wirelane::port::{self, Forwarding, OpenOptions, Switches, Take};
+use wirelane::session::Session;
 use wirelane::session::forward::{Forward, ForwardConfig, ForwardOutcome};
 use wirelane_testkit::netns::Namespace;
 use wirelane_testkit::veth::VethPair;

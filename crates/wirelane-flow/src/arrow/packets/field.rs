@@ -5,8 +5,7 @@ use std::fmt::Write as _;
 use std::net::Ipv6Addr;
 
 use arrow_schema::{DataType, Field, TimeUnit};
-use wirelane_pcap::Class;
-use wirelane_pcap::Source;
+use wirelane_pcap::{Class, Source};
 
 use super::key::Key;
 use super::row::{Row, has, tunnel_name};

@@ -1,10 +1,10 @@
 //! Both ends of a packet, from which its Community ID is computed.
 
-use crate::{community_digest, write_community_id};
 use wirelane_wire::Protocol;
 
 use super::key::{Hash, Key};
 use super::row::{Row, has};
+use crate::{community_digest, write_community_id};
 
 /// Both ends of a packet, in its direction.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]

@@ -4,8 +4,7 @@ use std::time::Duration;
 use arrow_array::cast::AsArray as _;
 use arrow_array::types::{TimestampNanosecondType, UInt8Type, UInt16Type, UInt32Type};
 use arrow_array::{Array as _, RecordBatch};
-use wirelane_pcap::Class;
-use wirelane_pcap::{Direction, LINK_TYPE_ETHERNET};
+use wirelane_pcap::{Class, Direction, LINK_TYPE_ETHERNET};
 use wirelane_wire::{Icmpv4, MacAddr, Protocol, Tcp, TcpFlags, packet};
 
 use super::*;

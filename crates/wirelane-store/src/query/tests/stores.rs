@@ -3,10 +3,9 @@
 use std::fs;
 use std::path::Path;
 
-use wirelane_pcap::Class;
 use wirelane_pcap::{
-    Access, Compression, CompressionOptions, Direction, FrameCompressor, Record, Section, Source,
-    pcapng,
+    Access, Class, Compression, CompressionOptions, Direction, FrameCompressor, Record, Section,
+    Source, pcapng,
 };
 
 use crate::directory::Directory;

@@ -15,8 +15,7 @@ use crate::error::{Error, Result};
 use crate::filter::Filter;
 use crate::mask::{Class, QueueMask};
 use crate::port::control::{Control, Driver};
-use crate::port::device::Device;
-use crate::port::device::ETHERNET;
+use crate::port::device::{Device, ETHERNET};
 use crate::port::spec::Spec;
 use crate::sync::lock;
 

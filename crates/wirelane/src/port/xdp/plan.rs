@@ -13,10 +13,8 @@ use crate::filter;
 use crate::mask::{Class, QueueMask};
 use crate::memory::Allotment;
 use crate::pool::{Pool, Region};
-use crate::port::device::Device;
-use crate::port::device::ETHERNET;
-use crate::port::options::MemoryShare;
-use crate::port::options::{OpenOptions, Take};
+use crate::port::device::{Device, ETHERNET};
+use crate::port::options::{MemoryShare, OpenOptions, Take};
 use crate::port::spec::Spec;
 
 /// An AF_XDP port to open, in one of several modes.
