@@ -146,7 +146,8 @@ impl Report<'_> {
                 }
                 of => of.join(", "),
             };
-            note(format_args!("{of}: {text}"));
+            // `Summary::complete` has translated the text.
+            line(format_args!("note: {of}: {text}"));
         }
         if let Some(store) = store {
             store.notes().iter().for_each(note);

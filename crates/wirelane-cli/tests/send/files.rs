@@ -103,3 +103,20 @@ fn flows_that_are_to_be_measured_are_noted() {
         &["--flows", "'steps'", "unknown speed"],
     );
 }
+
+#[test]
+fn a_note_names_its_option_once() {
+    let directory = tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name);
+    let text = |name: &str| path(name).display().to_string();
+    write(&path("x.pcap"), 1, &[packets::udp4(0).length(200).build()]);
+    let cut = output(
+        wirelane(["capture", "-q", "-s", "100", "-w", &text("cut.pcap")])
+            .args(["-r", &text("x.pcap")]),
+    );
+    assert_eq!(cut.status.code(), Some(0), "{}", cut.stderr);
+    let sent = output(&mut wirelane(["send", "sim:1", &text("cut.pcap")]));
+    assert_eq!(sent.status.code(), Some(0), "{}", sent.stderr);
+    let expected = "1 packet cut by a snap length: sent with zeros at the end (--cut pad)\n";
+    assert!(sent.stderr.contains(expected), "{}", sent.stderr);
+}
