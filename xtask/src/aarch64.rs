@@ -27,8 +27,8 @@ pub(crate) fn run(context: &Context) -> Outcome {
     if !has_programs() {
         return Outcome::skip(format!("needs the Debian packages {}", PACKAGES.join(" ")));
     }
-    if !targets::ensure(TARGET) {
-        return Outcome::skip(format!("needs: rustup target add {TARGET}"));
+    if let Some(outcome) = targets::without(TARGET) {
+        return outcome;
     }
     // Only these lints find code that depends on the architecture: `char` in C is signed on some.
     let lints = [

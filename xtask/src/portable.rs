@@ -20,8 +20,8 @@ const CRATES: [&str; 6] = [
 pub(crate) const ABOUT: &str = "crates without a system, built for WebAssembly";
 
 pub(crate) fn run(context: &Context) -> Outcome {
-    if !targets::ensure(TARGET) {
-        return Outcome::skip(format!("needs: rustup target add {TARGET}"));
+    if let Some(outcome) = targets::without(TARGET) {
+        return outcome;
     }
     let mut arguments = vec!["check", "--target", TARGET, "--lib", "--no-default-features"];
     arguments.extend(CRATES.iter().flat_map(|name| ["-p", name]));

@@ -2,15 +2,15 @@
 
 use std::process::Command;
 
+use crate::step::Outcome;
 use crate::{cargo, setup};
 
-/// Whether code can be built for `target`; first installs the target if it is missing and rustup
-/// can.
-pub(crate) fn ensure(target: &str) -> bool {
+/// The outcome of a step that needs `target`, if it is missing and rustup cannot install it.
+pub(crate) fn without(target: &str) -> Option<Outcome> {
     if !has(target) && setup::find("rustup").is_some() {
         cargo::succeeds(Command::new("rustup").args(["target", "add", target]));
     }
-    has(target)
+    (!has(target)).then(|| Outcome::skip(format!("needs: rustup target add {target}")))
 }
 
 fn has(target: &str) -> bool {
