@@ -39,11 +39,11 @@ pub(crate) struct ConvertArgs {
     /// Only packets that match: a tcpdump expression, or the output of `tcpdump -ddd`
     #[arg(short = 'f', long = "filter", value_name = "EXPR", allow_hyphen_values = true)]
     filter: Option<String>,
-    /// Not the packets before TIME: 14:03 (the last one), 14:03:05.5, -5m, 2026-11-23T14:03:05Z, or
-    /// without Z in local time
+    /// Only packets at TIME or later: 14:03 (the last one), 14:03:05.5, -5m, 2026-11-23T14:03:05Z,
+    /// or without Z in local time
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     from: Option<Time>,
-    /// Not the packets at TIME and later; a time of day is the first one after --from
+    /// Only packets before TIME; a time of day is the first one after --from
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     to: Option<Time>,
     /// Only the first N packets

@@ -30,14 +30,14 @@ pub(crate) struct PinArgs {
     /// Stores, and then the expression, which may be several arguments
     #[arg(value_name = "DIR|EXPR", required = true)]
     arguments: Vec<OsString>,
-    /// Not what is before TIME: 14:03 (the last one), 14:03:05.5, -5m, 2026-11-23T14:03:05Z, or
-    /// without Z in local time
+    /// Only packets at TIME or later: 14:03 (the last one), 14:03:05.5, -5m, 2026-11-23T14:03:05Z,
+    /// or without Z in local time
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     from: Option<Time>,
-    /// Not what is at TIME and later; a time of day is the first one after --from
+    /// Only packets before TIME; a time of day is the first one after --from
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     to: Option<Time>,
-    /// Whatever its time
+    /// Packets of any time
     #[arg(long, conflicts_with_all = ["from", "to"])]
     all: bool,
     /// Release them: let them be deleted again

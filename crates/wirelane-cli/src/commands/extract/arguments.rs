@@ -31,11 +31,11 @@ pub(crate) struct ExtractArgs {
     #[arg(value_name = "DIR|EXPR", required = true)]
     pub(super) arguments: Vec<OsString>,
 
-    /// Not the packets before TIME: 14:03 (the last one), 14:03:05.5, -5m, 2026-11-23T14:03:05Z, or
-    /// without Z in local time
+    /// Only packets at TIME or later: 14:03 (the last one), 14:03:05.5, -5m, 2026-11-23T14:03:05Z,
+    /// or without Z in local time
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, help_heading = "Which packets")]
     pub(super) from: Option<Time>,
-    /// Not the packets at TIME and later; a time of day is the first one after --from
+    /// Only packets before TIME; a time of day is the first one after --from
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, help_heading = "Which packets")]
     pub(super) to: Option<Time>,
     /// Also the other packets of the conversations of what matches, whatever their time

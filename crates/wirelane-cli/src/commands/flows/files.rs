@@ -10,13 +10,13 @@ use crate::args;
 /// Options of files in a directory or an object store.
 #[derive(Args, Clone, Debug)]
 pub(super) struct FileArgs {
-    /// Of Parquet: end a file when it is about SIZE large (k, M, G: units of 1024) [default: 128M]
+    /// For Parquet: end a file when it is about SIZE large (k, M, G: units of 1024) [default: 128M]
     #[arg(long, value_name = "SIZE", value_parser = args::size, requires = "write", help_heading = "Output")]
     size: Option<u64>,
-    /// Of Parquet: end a file when its first flow came TIME ago [default: 5m]
+    /// For Parquet: end a file when its first flow came TIME ago [default: 5m]
     #[arg(long, value_name = "TIME", value_parser = args::duration, requires = "write", help_heading = "Output")]
     rotate: Option<Duration>,
-    /// Of Parquet: write to the directories host=NAME [default: the name of this host]
+    /// For Parquet: write to the directories host=NAME [default: the name of this host]
     #[arg(long, value_name = "NAME", requires = "write", help_heading = "Output")]
     host: Option<String>,
 }
