@@ -90,9 +90,9 @@ Examples:
 enum What {
     /// Network and transport protocol: ip/tcp, ip6/udp, arp
     Proto,
-    /// IP addresses: what each sent and received
+    /// IP addresses: the packets that each sent and received
     Host,
-    /// Ports of TCP, UDP, SCTP, DCCP: what each sent and received
+    /// Ports of TCP, UDP, SCTP, DCCP: the packets that each sent and received
     Port,
     /// The queue, or the interface of a file, that packets came by
     Queue,

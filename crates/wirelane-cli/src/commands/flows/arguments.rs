@@ -43,7 +43,7 @@ pub(crate) struct FlowsArgs {
     /// A row for each packet instead of each flow, by the program wirelane-query
     #[arg(long)]
     pub(super) packets: bool,
-    /// Of packets, their bytes, too: column `data`
+    /// Also the bytes of each packet, in the column `data`
     #[arg(long, requires = "packets")]
     pub(super) data: bool,
     /// Write flows to FILE; - is standard output. The suffix chooses the format: .json, .jsonl,
@@ -75,10 +75,11 @@ pub(crate) struct FlowsArgs {
     /// more, flows that were silent for long are exported early [default: 1000000]
     #[arg(long, value_name = "N", value_parser = args::count, help_heading = "Flows")]
     max_flows: Option<u64>,
-    /// Of a store, not the packets before TIME: 14:03 (the last one), -5m, 2026-11-23T14:03:05Z
+    /// From a store, only packets at TIME or later: 14:03 (the last one), -5m,
+    /// 2026-11-23T14:03:05Z
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, help_heading = "Flows")]
     from: Option<Time>,
-    /// Of a store, not the packets at TIME and later
+    /// From a store, only packets before TIME
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, help_heading = "Flows")]
     to: Option<Time>,
     #[command(flatten)]

@@ -76,7 +76,7 @@ pub(crate) struct RecordArgs {
     /// for each queue. `lz4 -dc` and `zstd -dc` read the segments
     #[arg(long, value_name = "HOW", value_parser = args::compress, help_heading = "Store")]
     compress: Option<args::Compress>,
-    /// Write packets to the disk at the latest after TIME: what a crash may cost
+    /// Write packets to the disk after at most TIME: a crash may lose the packets of that time
     #[arg(long, value_name = "TIME", value_parser = args::duration, default_value = "1s", help_heading = "Store")]
     flush: Duration,
     #[command(flatten)]
@@ -86,13 +86,13 @@ pub(crate) struct RecordArgs {
     /// Write the counters into the segments this often, at the start of each, and at the end
     #[arg(long, value_name = "TIME", value_parser = args::duration, default_value = "10s", help_heading = "Store")]
     statistics_every: Duration,
-    /// Write only what is around packets that match: a tcpdump expression
+    /// Write only packets around those that match: a tcpdump expression
     #[arg(long, value_name = "EXPR", allow_hyphen_values = true, help_heading = "Triggers")]
     trigger: Option<String>,
-    /// Write what came so long before a trigger; held in memory of --buffer [default: 30s]
+    /// Write the packets of TIME before a trigger; --buffer has the memory for them [default: 30s]
     #[arg(long, value_name = "TIME", value_parser = args::duration, help_heading = "Triggers")]
     before: Option<Duration>,
-    /// Write what comes so long after a trigger [default: 2m]
+    /// Write the packets of TIME after a trigger [default: 2m]
     #[arg(long, value_name = "TIME", value_parser = args::duration, help_heading = "Triggers")]
     after: Option<Duration>,
     /// Memory of each queue in which packets wait for the disk, or for a trigger
