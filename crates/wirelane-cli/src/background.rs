@@ -17,6 +17,11 @@ pub(crate) fn halt_by_signals() -> Result<Halt> {
     Halt::by_signals().map_err(|error| Error::os("signals", error))
 }
 
+/// Whether a signal has come since the last call, which left its `count` in `seen`.
+pub(crate) fn has_come(seen: &mut u32, count: u32) -> bool {
+    std::mem::replace(seen, count) != count
+}
+
 /// Does `work` on a thread of this name. Calls `report` whenever SIGUSR1 asks.
 ///
 /// # Errors
@@ -32,8 +37,7 @@ pub(crate) fn run<T: Send>(
         let working = started.map_err(failed)?;
         let mut reports = 0;
         while !working.is_finished() {
-            let asked = Halt::reports();
-            if std::mem::replace(&mut reports, asked) != asked {
+            if has_come(&mut reports, Halt::reports()) {
                 report();
             }
             thread::sleep(LOOK);

@@ -201,6 +201,6 @@ fn report(error: &Error) -> ExitCode {
     if error.kind() == ErrorKind::BrokenPipe {
         return ExitCode::SUCCESS;
     }
-    output::line(format_args!("wirelane: {}", hints::with_options(&error.to_string())));
+    output::error(error);
     ExitCode::from(if error.kind() == ErrorKind::Usage { 2 } else { 1 })
 }

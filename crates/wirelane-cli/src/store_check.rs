@@ -9,7 +9,7 @@ use wirelane::{Error, Result};
 use wirelane_store::record::failure;
 use wirelane_store::{CheckReport, Directory};
 
-use crate::background::halt_by_signals;
+use crate::background::{halt_by_signals, has_come};
 use crate::output::{self, grouped, line, plural, sized};
 use crate::stores;
 
@@ -73,8 +73,7 @@ pub(crate) fn run(stores: &[Directory], repair: Repair, wanted: CheckOutput) -> 
 fn read(directory: &Directory, repair: Repair, halt: &Halt) -> Result<CheckReport> {
     let mut reports = Halt::reports();
     let each = |_: &_, report: &CheckReport| {
-        let asked = Halt::reports();
-        if std::mem::replace(&mut reports, asked) != asked {
+        if has_come(&mut reports, Halt::reports()) {
             line(format_args!("so far: {}", read_so_far(report)));
         }
         if halt.is_asked() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }

@@ -59,7 +59,7 @@ impl Copying<'_> {
         }
         let name = name_of(self.output, "standard output");
         let stopped = (report.stopped && report.failure.is_none()).then(|| {
-            let packets = packets(report.written.packets);
+            let packets = counted(report.written.packets, "packet");
             let cause = format!("it has only the first {packets}, because a signal ended ");
             Error::failed(name, cause + "the " + self.command)
                 .help(format!("{} again", self.command))
@@ -82,7 +82,7 @@ impl Copying<'_> {
         for input in &report.inputs {
             let name = name_of(&input.path, "standard input");
             let interfaces = plural(input.interfaces as u64, "interface");
-            text += &format!("{name}: {}, {interfaces}", packets(input.packets));
+            text += &format!("{name}: {}, {interfaces}", counted(input.packets, "packet"));
             if input.left > 0 {
                 text += &format!(", {} left out", grouped(input.left));
             }
@@ -101,7 +101,7 @@ impl Copying<'_> {
         }
         let name = name_of(self.output, "standard output");
         let bytes = sized(report.written.bytes);
-        text += &format!("{name}: {}, {bytes}", packets(report.written.packets));
+        text += &format!("{name}: {}, {bytes}", counted(report.written.packets, "packet"));
         if report.out_of_order > 0 {
             let count = grouped(report.out_of_order);
             text += &format!(", {count} out of order, as in the input");
@@ -118,7 +118,7 @@ impl Copying<'_> {
 fn notes(input: &MergedInput) -> Vec<String> {
     let mut notes = input.odd_times.notes();
     if input.cut > 0 {
-        let packets = packets(input.cut);
+        let packets = counted(input.cut, "packet");
         notes.push(format!("{packets} longer than {MAX_PACKET} bytes cut to that length"));
     }
     notes
@@ -127,10 +127,6 @@ fn notes(input: &MergedInput) -> Vec<String> {
 /// Notes on metadata that the output lacks, and on less memory than requested.
 fn written_notes(report: &MergeReport) -> Vec<String> {
     report.lost.notes().into_iter().chain(report.shortage.clone()).collect()
-}
-
-fn packets(count: u64) -> String {
-    counted(count, "packet")
 }
 
 #[derive(Serialize)]

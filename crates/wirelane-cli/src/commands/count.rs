@@ -11,8 +11,9 @@ use wirelane::{Error, Result};
 
 use crate::args;
 use crate::habits::{self, HabitArgs};
-use crate::live::InputArgs;
-use crate::live::{Doing, Opened, Screen, SessionArgs, Show, Start, VerboseArgs, run_live};
+use crate::live::{
+    Doing, InputArgs, Opened, Screen, SessionArgs, Show, Start, VerboseArgs, run_live,
+};
 use crate::output::counts::{Order, TableView};
 use crate::output::progress::Progress;
 use crate::output::summary::Summary;

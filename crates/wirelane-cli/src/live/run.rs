@@ -12,6 +12,7 @@ use super::announce::Doing;
 use super::show::{Screen, Show};
 use super::start::Start;
 use super::worker::LiveWorker;
+use crate::background::has_come;
 use crate::control::{ControlServer, Served, Subject};
 use crate::output::progress::Progress;
 use crate::output::summary::Summary;
@@ -73,10 +74,9 @@ fn watch<W: LiveWorker>(
     show: &mut impl Show<W>,
     started: Instant,
 ) {
-    let names = || PortInfo::names(monitor.ports());
     let (mut progress, pace) = match show.screen() {
         Screen::Figures(file) if !start.args.quiet => {
-            let progress = Progress::new(started, names(), monitor.read());
+            let progress = Progress::new(started, PortInfo::names(monitor.ports()), monitor.read());
             let pace = progress.as_ref().map_or(PAUSE, |_| FRAME);
             (progress.map(|progress| progress.into_file(file)), pace)
         }
@@ -120,8 +120,7 @@ pub(crate) fn attend(
     halt.limit(None);
     let mut reports = 0;
     while !halt.is_asked() {
-        let asked = Halt::reports();
-        if std::mem::replace(&mut reports, asked) != asked {
+        if has_come(&mut reports, Halt::reports()) {
             tell(Event::Asked);
         }
         let mut pause = pace;

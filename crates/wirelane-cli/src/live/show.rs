@@ -9,6 +9,7 @@ use crate::output::progress::Progress;
 use crate::output::store::StoreView;
 
 /// The writer of the terminal's last lines.
+#[derive(Clone, Copy)]
 pub(crate) enum Screen<'a> {
     /// Live figures, with how large this file grows.
     Figures(Option<&'a Path>),
@@ -42,10 +43,6 @@ pub(crate) trait Show<W: LiveWorker> {
 /// For a command that adds nothing: only live figures, if they may be on the screen.
 impl<W: LiveWorker> Show<W> for Screen<'_> {
     fn screen(&self) -> Screen<'_> {
-        match self {
-            Self::Figures(path) => Screen::Figures(*path),
-            Self::Own => Screen::Own,
-            Self::Packets => Screen::Packets,
-        }
+        *self
     }
 }

@@ -45,6 +45,11 @@ pub(crate) fn note(text: impl Display) {
     line(format_args!("note: {}", with_options(&text.to_string())));
 }
 
+/// Writes an error for users, translated in the same way.
+pub(crate) fn error(error: &Error) {
+    line(format_args!("wirelane: {}", with_options(&error.to_string())));
+}
+
 /// Writes all errors but the first, a line each.
 ///
 /// # Errors
@@ -52,9 +57,7 @@ pub(crate) fn note(text: impl Display) {
 pub(crate) fn all_but_first(errors: impl IntoIterator<Item = Error>) -> Result<()> {
     let mut errors = errors.into_iter();
     let first = errors.next();
-    for error in errors {
-        line(format_args!("wirelane: {}", with_options(&error.to_string())));
-    }
+    errors.for_each(|one| error(&one));
     first.map_or(Ok(()), Err)
 }
 
@@ -194,6 +197,14 @@ pub(crate) fn counter(value: Option<u64>) -> String {
 
 #[cfg(test)]
 mod tests {
+    #[test]
+    fn readers_get_whole_lines() {
+        let text = b"one\ntwo\nthree\n";
+        for (limit, expected) in [(0, 0), (3, 0), (4, 4), (9, 8), (14, 14), (99, 14)] {
+            assert_eq!(super::whole_lines(text, limit), expected, "{limit}");
+        }
+    }
+
     #[test]
     fn digits_in_groups() {
         for (value, text) in [

@@ -139,12 +139,4 @@ mod tests {
             assert_eq!(place(&source), expected);
         }
     }
-
-    #[test]
-    fn readers_get_whole_lines() {
-        let text = b"one\ntwo\nthree\n";
-        for (limit, expected) in [(0, 0), (3, 0), (4, 4), (9, 8), (14, 14), (99, 14)] {
-            assert_eq!(whole_lines(text, limit), expected, "{limit}");
-        }
-    }
 }

@@ -15,8 +15,7 @@ use wirelane_print::{Precision, Style};
 use crate::access::AccessArgs;
 use crate::args;
 use crate::habits::HabitArgs;
-use crate::live::InputArgs;
-use crate::live::SessionArgs;
+use crate::live::{InputArgs, SessionArgs};
 use crate::print::{Output, PrintArgs};
 
 /// Capture packets from all selected queues in parallel.

@@ -17,8 +17,7 @@ use super::files::FileArgs;
 use crate::access::AccessArgs;
 use crate::args;
 use crate::habits::HabitArgs;
-use crate::live::InputArgs;
-use crate::live::{SessionArgs, VerboseArgs};
+use crate::live::{InputArgs, SessionArgs, VerboseArgs};
 use crate::time_span::{Span, Time};
 
 /// Two-way flows of a port, a file or a store: who talked to whom, since when, how much, and how

@@ -17,6 +17,7 @@ use wirelane::pcap::Access;
 use wirelane::{Error, Result};
 use wirelane_flow::ipfix::Pipe;
 use wirelane_flow::{Flow, Sink};
+use wirelane_os::file::enlarge_pipe;
 
 use super::arguments::{FlowsArgs, Format};
 use super::files::FileArgs;
@@ -183,8 +184,11 @@ impl Drop for Program {
     }
 }
 
-/// Its standard input as a file.
+/// Its standard input as a file: a large pipe.
 pub(super) fn file(input: ChildStdin) -> File {
+    /// Size of the pipe, in bytes: the most that the program can read at once.
+    const PIPE: usize = 1 << 20;
+    enlarge_pipe(&input, PIPE);
     File::from(OwnedFd::from(input))
 }
 

@@ -5,6 +5,7 @@ use std::time::Instant;
 use wirelane::halt::Halt;
 use wirelane_send::ndr::Step;
 
+use crate::background::has_come;
 use crate::output::{grouped, line, scaled, screen};
 
 /// Prints the running trial: on a terminal continuously, elsewhere when SIGUSR1 asks.
@@ -23,8 +24,7 @@ impl Live {
 
     pub(super) fn show(&mut self, step: &Step<'_>) {
         self.trials += u32::from(step.result.is_some());
-        let asked = Halt::reports();
-        let is_asked = std::mem::replace(&mut self.reports, asked) != asked;
+        let is_asked = has_come(&mut self.reports, Halt::reports());
         if !self.shows && !is_asked {
             return;
         }

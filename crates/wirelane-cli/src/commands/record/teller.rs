@@ -7,6 +7,7 @@ use wirelane::halt::Halt;
 use wirelane::session::monitor::Reading;
 use wirelane_store::record::Recording;
 
+use crate::background::has_come;
 use crate::live::{Screen, Show};
 use crate::output::headline;
 use crate::output::progress::Progress;
@@ -75,8 +76,7 @@ impl Teller {
     }
 
     fn trigger(&mut self) {
-        let asked = Halt::triggers();
-        if std::mem::replace(&mut self.triggers, asked) == asked {
+        if !has_come(&mut self.triggers, Halt::triggers()) {
             return;
         }
         let fired = self.view.trigger().map(wirelane_store::record::Trigger::fire);

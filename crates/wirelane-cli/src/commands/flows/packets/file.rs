@@ -12,8 +12,7 @@ use wirelane::port::Spec;
 use super::destination::Destination;
 use crate::commands::flows::arguments::FlowsArgs;
 use crate::commands::flows::program::Program;
-use crate::live::InputArgs;
-use crate::live::{FRAME, Start, attend};
+use crate::live::{FRAME, InputArgs, Start, attend};
 use crate::output::summary::{Export, Summary};
 use crate::sources;
 

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use wirelane::Result;
 use wirelane::pcap::{FileFormat, WriterOptions};
 use wirelane::session::capture::{Capture, CaptureConfig, OutputConfig};
-use wirelane_os::file::enlarge_pipe;
 
 use super::destination::Destination;
 use super::file;
@@ -16,9 +15,6 @@ use crate::companion::QUERY;
 use crate::live::{Doing, Opened, Screen, Start, run_live};
 use crate::output::summary::{Export, Summary};
 use crate::overwrite;
-
-/// Size of the pipe to the program, in bytes: the most that it can read at once.
-const PIPE: usize = 1 << 20;
 
 pub(super) fn run(args: &FlowsArgs, mut start: Start<'_>) -> Result<()> {
     args.check_no_span()?;
@@ -41,9 +37,7 @@ pub(super) fn run(args: &FlowsArgs, mut start: Start<'_>) -> Result<()> {
     let mut program = Program::start(to, &destination.options())?;
     let config = CaptureConfig {
         output: program.input().map(|input| {
-            let input = program::file(input);
-            enlarge_pipe(&input, PIPE);
-            let (open, format) = (Some(Arc::new(input)), FileFormat::Pcapng);
+            let (open, format) = (Some(Arc::new(program::file(input))), FileFormat::Pcapng);
             let path = Path::new(QUERY.name);
             let options = WriterOptions { open, format, ..WriterOptions::of_path(path) };
             OutputConfig { path: path.into(), options, split: false }

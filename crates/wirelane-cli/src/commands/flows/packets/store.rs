@@ -5,7 +5,6 @@ use std::path::Path;
 use std::time::Instant;
 
 use wirelane::Result;
-use wirelane_os::file::enlarge_pipe;
 use wirelane_store::query;
 use wirelane_store::record::failure;
 
@@ -18,9 +17,6 @@ use crate::companion::QUERY;
 use crate::live::Start;
 use crate::output::summary::{Export, Summary};
 use crate::{overwrite, stores};
-
-/// Size of the pipe to the program, in bytes.
-const PIPE: usize = 1 << 20;
 
 pub(super) fn run(args: &FlowsArgs, mut start: Start<'_>) -> Result<()> {
     let access = program::access(args)?;
@@ -37,7 +33,6 @@ pub(super) fn run(args: &FlowsArgs, mut start: Start<'_>) -> Result<()> {
     let to = start.explained(destination.open(access))?;
     let mut program = Program::start(to, &destination.options())?;
     let Some(input) = program.input().map(program::file) else { return Ok(()) };
-    enlarge_pipe(&input, PIPE);
     let mut output = Output::of_open(input, Path::new(QUERY.name), halt);
     let started = Instant::now();
     halt.limit(args.session.duration);
