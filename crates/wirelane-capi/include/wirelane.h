@@ -403,9 +403,9 @@ const char *wirelane_status_text(int status);
 // sizeof(wirelane_options).
 int wirelane_options_init(wirelane_options *options, size_t size);
 
-// Sets the options for forwarding: promiscuous, open for both directions, packets intact as on the
-// wire or marked for segmentation within about a millisecond, and no packets that the host itself
-// sends.
+// Sets the options for forwarding. The port is promiscuous and can transmit. Packets arrive within
+// about a millisecond, as on the wire or marked for segmentation. The port does not receive the
+// host's own packets.
 int wirelane_options_forwarder(wirelane_options *options, size_t size);
 
 // Selects everything, in all three classes.

@@ -37,9 +37,9 @@ pub unsafe extern "C" fn wirelane_options_init(options: *mut OptionsValue, size:
     unsafe { init("wirelane_options_init", options, size, false) }
 }
 
-/// Sets the options for forwarding: promiscuous, open for both directions, packets intact as on the
-/// wire or marked for segmentation within about a millisecond, and no packets that the host itself
-/// sends.
+/// Sets the options for forwarding. The port is promiscuous and can transmit. Packets arrive within
+/// about a millisecond, as on the wire or marked for segmentation. The port does not receive the
+/// host's own packets.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wirelane_options_forwarder(
     options: *mut OptionsValue,
