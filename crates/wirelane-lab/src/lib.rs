@@ -33,8 +33,6 @@ mod processes;
 mod shape;
 mod site;
 mod status;
-#[cfg(test)]
-mod testing;
 
 pub use self::named::{Change, Down, NamedLab};
 pub use self::processes::Process;

@@ -11,7 +11,6 @@ use rustix::mount::{
     OpenTreeFlags, fsconfig_create, fsmount, fsopen, mount_change, move_mount, open_tree,
 };
 use rustix::thread::UnshareFlags;
-
 use wirelane_os::{OsError, Result};
 
 /// Gives the calling thread, its descendants, and programs that it executes a `/sys` that shows the
@@ -105,9 +104,9 @@ mod tests {
     use std::os::fd::AsFd;
 
     use wirelane_os::{link, netns};
+    use wirelane_testkit::netns::in_new_namespace;
 
     use super::*;
-    use crate::testing;
 
     #[test]
     fn only_the_outermost_points_count() {
@@ -127,7 +126,7 @@ mod tests {
     fn privileged_sys_shows_the_interfaces_of_this_thread() {
         let table = || fs::read_to_string("/proc/thread-self/mountinfo").unwrap();
         let outside = table();
-        testing::in_new_namespace(|| {
+        in_new_namespace(|| {
             let here = netns::current().unwrap();
             let end = |name, mac| link::VethEnd { name, namespace: here.as_fd(), mac };
             let ends = [end("wl-sys", [2, 0, 0, 0, 0, 1]), end("wl-sys2", [2, 0, 0, 0, 0, 2])];

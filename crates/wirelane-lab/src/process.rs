@@ -1,5 +1,4 @@
-//! Processes: lists and ends the processes in a network namespace, and finds the ancestors of this
-//! process.
+//! Processes: lists and ends the processes in a network namespace.
 
 use std::fs;
 use std::io;
@@ -11,7 +10,6 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
-
 use wirelane_os::{OsError, Result};
 
 /// A process with threads in a namespace.
@@ -149,9 +147,10 @@ fn failed(call: &'static str, pid: u32, errno: Errno) -> OsError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing;
     use std::process::Command;
     use wirelane_os::netns;
+    use wirelane_testkit::netns::in_new_namespace;
+    use wirelane_testkit::wait::eventually;
 
     #[test]
     fn this_process_is_in_its_namespace() {
@@ -167,12 +166,12 @@ mod tests {
     #[test]
     fn privileged_exactly_what_runs_inside_is_ended() {
         let outside = netns::current().unwrap();
-        testing::in_new_namespace(|| {
+        in_new_namespace(|| {
             let here = netns::current().unwrap();
             let mut child = Command::new("sleep").arg("600").spawn().unwrap();
             let pid = child.id();
             // Before it executes its program, the child is a copy of this process.
-            assert!(testing::eventually(|| {
+            assert!(eventually(|| {
                 let found = inside(&here).unwrap();
                 found
                     .iter()
@@ -186,7 +185,7 @@ mod tests {
             let handle = Handle::open(pid, &here).unwrap().unwrap();
             assert!(!handle.wait(Duration::from_millis(1)).unwrap());
             handle.end(false).unwrap();
-            assert!(testing::eventually(|| handle.wait(Duration::from_millis(10)).unwrap()));
+            assert!(eventually(|| handle.wait(Duration::from_millis(10)).unwrap()));
             child.wait().unwrap();
             handle.end(true).unwrap();
             assert!(Handle::open(pid, &here).unwrap().is_none());

@@ -6,8 +6,9 @@
 //!
 //! Reading order: [`privileged`], [`tools`] and [`kernel`] (may this test run?), [`netns`] and
 //! [`veth`] and [`tap`] and [`memory`] (where it runs), [`packets`] (what it sends), [`oracle`] and
-//! [`tshark`] (the expected results), [`c`] and [`libpcap`] (programs in C, and the libpcap that
-//! they use), [`installed`] (other programs), [`files`] (their output files).
+//! [`tshark`] (the expected results), [`wait`] (when they arrive), [`c`] and [`libpcap`] (programs
+//! in C, and the libpcap that they use), [`installed`] (other programs), [`files`] (their output
+//! files).
 
 pub mod browser;
 pub mod c;
@@ -25,5 +26,6 @@ pub mod tap;
 pub mod tools;
 pub mod tshark;
 pub mod veth;
+pub mod wait;
 
 mod gate;

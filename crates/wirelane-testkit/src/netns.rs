@@ -11,18 +11,22 @@ use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::marker::PhantomData;
 use std::os::fd::{AsFd, OwnedFd};
+use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::process::{self, Command};
 use std::sync::Once;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
 
 use rustix::fs::{Mode, OFlags, openat};
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+use wirelane_os::iface;
+use wirelane_os::netns::unshare_net;
 
 use crate::process::{ChildGuard, output, run};
-use crate::tools;
+use crate::{privileged, tools};
 
 /// A named network namespace. When the guard is dropped, it is deleted with everything in it.
 ///
@@ -216,6 +220,27 @@ const DIRECTORY: &str = "/run/netns";
 
 pub(crate) fn ip() -> Command {
     Command::new(tools::find("ip").unwrap_or_else(|| "ip".into()))
+}
+
+/// Runs `body` in a separate thread, inside a new namespace without a name, with `lo` up. Without
+/// privileges it prints a note and skips, or fails when `WIRELANE_REQUIRE_PRIVILEGED=1`.
+///
+/// # Panics
+/// When `body` panics, or when the namespace cannot be created.
+pub fn in_new_namespace(body: impl FnOnce() + Send) {
+    if !privileged::require() {
+        return;
+    }
+    thread::scope(|scope| {
+        let thread = scope.spawn(|| {
+            let made = unshare_net().and_then(|()| iface::up("lo"));
+            made.unwrap_or_else(|error| panic!("cannot create a namespace: {error}"));
+            body();
+        });
+        if let Err(panic) = thread.join() {
+            resume_unwind(panic);
+        }
+    });
 }
 
 #[track_caller]
