@@ -17,7 +17,10 @@ use crate::cancel::{Cancel, CancelSource};
 use crate::error::CaptureError;
 use crate::identity::FileId;
 use crate::reader::CaptureReader;
-use crate::system::{self, PAGE, wait_to_read, wait_to_write};
+use crate::system::{self, wait_to_read, wait_to_write};
+
+/// Bytes that a ready pipe accepts whole and without blocking (`PIPE_BUF`, see pipe(7)).
+const PAGE: usize = 4096;
 
 /// An opened capture file or pipe.
 pub struct Input {

@@ -10,9 +10,9 @@ mod tools;
 use std::io::Read;
 use std::path::Path;
 
-use crate::class::Class;
 use proptest::prelude::*;
 
+use super::class::Class;
 use super::compress::Compressor;
 use super::decompress::decompress;
 use super::pcap::{PcapReader, Resolution};

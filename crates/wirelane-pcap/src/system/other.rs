@@ -11,9 +11,6 @@ pub trait AsFd {}
 
 impl<F> AsFd for F {}
 
-/// The unit that a reader receives whole.
-pub(crate) const PAGE: usize = 4096;
-
 pub(crate) fn standard_input() -> io::Result<File> {
     Err(io::ErrorKind::Unsupported.into())
 }

@@ -12,9 +12,6 @@ use rustix::io::Errno;
 
 pub(crate) use std::os::fd::AsFd;
 
-/// Bytes that a ready pipe accepts whole and without blocking (`PIPE_BUF`, see pipe(7)).
-pub(crate) const PAGE: usize = 4096;
-
 pub(crate) fn standard_input() -> io::Result<File> {
     io::stdin().as_fd().try_clone_to_owned().map(File::from)
 }
