@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::insn::{Cond, Insn, Reg};
+use wirelane_filter::ebpf::{Cond, Insn, Reg};
 
 /// A place in the program of one [`Assembler`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

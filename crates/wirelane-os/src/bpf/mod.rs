@@ -32,5 +32,5 @@ pub use map::{Map, MapKind, possible_cpus};
 pub use mode::XdpMode;
 pub use program::{Load, LoadError, Program, ProgramType, XdpAction};
 pub use run::{Arrival, Outcome};
-pub use wirelane_filter::ebpf::{self as insn, Alu, Cond, Insn, Reg, Size};
+pub use wirelane_filter::ebpf::{Alu, Cond, Insn, Reg, Size};
 pub use words::Words;

@@ -5,7 +5,8 @@ use std::fmt;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
-use super::insn::Insn;
+use wirelane_filter::ebpf::Insn;
+
 use super::limit::with_memory;
 use super::uapi::{self, ProgramInfo, ProgramLoad};
 use crate::error::{OsError, Result};

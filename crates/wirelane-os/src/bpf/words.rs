@@ -3,7 +3,8 @@
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::insn::{Insn, Reg};
+use wirelane_filter::ebpf::{Insn, Reg};
+
 use super::map::{Map, MapKind};
 use super::uapi::BPF_F_MMAPABLE;
 use crate::error::{OsError, Result};
