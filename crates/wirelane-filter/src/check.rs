@@ -1,10 +1,9 @@
 //! The kernel's rules for classic programs: `bpf_check_basics_ok`, `bpf_check_classic` and
 //! `check_load_and_stores` of `net/core/filter.c`. The kernel accepts every program that passes.
 
-use crate::instruction::Instruction;
-
 use crate::disassembly::Disassembly;
 use crate::error::Error;
+use crate::instruction::Instruction;
 use crate::op::{ANCILLARY, Alu, MEMORY_CELLS, Op, Operand};
 
 /// Most instructions of a program, `BPF_MAXINSNS` of `linux/bpf_common.h`.

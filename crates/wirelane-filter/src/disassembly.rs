@@ -3,7 +3,6 @@
 use std::fmt;
 
 use crate::instruction::Instruction;
-
 use crate::op::{ALU_CODES, COND_CODES, Op, code};
 
 /// One line of `tcpdump -d`: libpcap's `bpf_image`.

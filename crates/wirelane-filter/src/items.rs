@@ -1,7 +1,6 @@
 //! Builds a program with labels instead of jump distances.
 
 use crate::instruction::Instruction;
-
 use crate::op::{Cond, Op, Operand};
 
 /// A place in the new program.

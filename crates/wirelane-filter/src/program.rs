@@ -3,11 +3,10 @@
 
 use std::fmt;
 
-use crate::instruction::Instruction;
-
 use crate::check;
 use crate::disassembly::Disassembly;
 use crate::error::{Error, Result};
+use crate::instruction::Instruction;
 use crate::op::{Ancillary, Op};
 
 /// A program for packets of one link type, which the kernel would accept.

@@ -8,7 +8,6 @@
 use std::fmt;
 
 use super::shape::LabConfig;
-
 use super::site::Side;
 
 /// The mark of one end of a named lab.

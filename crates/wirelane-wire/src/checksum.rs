@@ -17,7 +17,6 @@
 use core::net::{Ipv4Addr, Ipv6Addr};
 
 use crate::error::WireError;
-
 use crate::protocol::Protocol;
 
 /// A partial internet checksum: a one's complement sum of big-endian 16-bit words.

@@ -5,23 +5,15 @@ use core::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr},
 };
 
-use crate::{ethernet, vlan};
-
 use crate::error::WireError;
-
 use crate::ethernet::{EtherType, Ethernet, EthernetView};
-
 use crate::field::{be16, split};
-
 use crate::ipv4::Ipv4View;
-
 use crate::ipv6::Ipv6View;
-
 use crate::link::MAX_TAGS;
-
 use crate::protocol::Protocol;
-
 use crate::vlan::{Vlan, VlanView};
+use crate::{ethernet, vlan};
 
 /// The fields that all packets of one conversation in one direction share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -4,11 +4,8 @@
 use core::net::Ipv6Addr;
 
 use crate::checksum::Sum;
-
 use crate::error::WireError;
-
 use crate::ethernet::MacAddr;
-
 use crate::field::{array, put, split, split_mut, take};
 
 /// Length of a message without options in bytes.

@@ -19,33 +19,20 @@
 
 use core::net::{Ipv4Addr, Ipv6Addr};
 
-use crate::{arp, ethernet, icmpv4, icmpv6, ipv4, ipv6, ndp, tcp, udp, vlan};
-
 use crate::arp::Arp;
-
 use crate::checksum::{Sum, pseudo_v4, pseudo_v6};
-
 use crate::error::WireError;
-
 use crate::ethernet::{EtherType, Ethernet, MacAddr};
-
 use crate::icmpv4::Icmpv4;
-
 use crate::icmpv6::Icmpv6;
-
 use crate::ipv4::Ipv4;
-
 use crate::ipv6::Ipv6;
-
 use crate::ndp::Neighbor;
-
 use crate::protocol::Protocol;
-
 use crate::tcp::Tcp;
-
 use crate::udp::Udp;
-
 use crate::vlan::Vlan;
+use crate::{arp, ethernet, icmpv4, icmpv6, ipv4, ipv6, ndp, tcp, udp, vlan};
 
 /// Begins a frame with its Ethernet addresses.
 pub const fn ethernet(source: MacAddr, destination: MacAddr) -> Link {

@@ -5,25 +5,16 @@
 
 use core::net::{Ipv4Addr, Ipv6Addr};
 
-use crate::{tcp, udp};
-
 use crate::checksum::{ChecksumState, Sum};
-
 use crate::error::WireError;
-
 use crate::ethernet::{EthernetMut, EthernetView, MacAddr};
-
 use crate::flow::{Layers, Network};
-
 use crate::icmpv4::{Icmpv4, Icmpv4Mut, Icmpv4View};
-
 use crate::icmpv6::{Icmpv6, Icmpv6Mut, Icmpv6View};
-
 use crate::ipv4::Ipv4Mut;
-
 use crate::ipv6::{self, Ipv6Mut, extensions};
-
 use crate::protocol::Protocol;
+use crate::{tcp, udp};
 
 /// An Ethernet frame whose outermost addresses, TTL and ports can be changed: through VLAN tags and
 /// IPv6 extension headers, and in fragments as far as they contain the header. Updates the IPv4

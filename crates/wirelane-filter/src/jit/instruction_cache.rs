@@ -7,16 +7,13 @@
 
 #![allow(unsafe_code)]
 
-#[cfg(any(not(target_arch = "aarch64"), miri))]
-use crate::error::Refused;
-
 #[cfg(all(target_arch = "aarch64", not(miri)))]
 pub(super) use aarch64::publish;
 
 /// Lets other threads run the `len` bytes at `code`.
 #[cfg(any(not(target_arch = "aarch64"), miri))]
 #[expect(clippy::unnecessary_wraps, reason = "fails on processors that need it")]
-pub(super) fn publish(_code: *const u8, _len: usize) -> Result<(), Refused> {
+pub(super) fn publish(_code: *const u8, _len: usize) -> Result<(), crate::error::Refused> {
     Ok(())
 }
 

@@ -1,8 +1,7 @@
 //! A buffer of eBPF instructions, with jumps whose distance is filled in at the end.
 
-use crate::ebpf::{Insn, Reg};
-
 use super::target::Ending;
+use crate::ebpf::{Insn, Reg};
 use crate::error::{Error, Result};
 
 /// The target of a jump.

@@ -26,10 +26,9 @@
 //! For a packet in several buffers, only the first buffer is accessible: a load beyond it rejects,
 //! but the length covers the whole packet (`bpf_xdp_get_buff_len`, Linux 5.18).
 
-use crate::ebpf::{Alu as EAlu, Cond as ECond, Insn, Reg, Size};
-
 use super::code::{Code, Label};
 use super::target::{Buffers, Ending};
+use crate::ebpf::{Alu as EAlu, Cond as ECond, Insn, Reg, Size};
 use crate::error::Result;
 use crate::facts::{Fact, Facts, end};
 use crate::op::{Alu, Ancillary, Cond, MEMORY_CELLS, Op, Operand, Width};

@@ -6,7 +6,6 @@ use std::mem::zeroed;
 use std::os::fd::AsRawFd;
 
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
-
 use wirelane_os::{OsError, Result};
 
 /// One address of an interface, or an interface without one. All entries of an interface have its

@@ -4,9 +4,9 @@ use std::ffi::{CString, c_int};
 use std::fs;
 use std::path::Path;
 
-use super::addresses;
 use wirelane_os::ethtool::Ethtool;
 
+use super::addresses;
 use super::entry::{AddressEntry, Entry, flag};
 use crate::failure::Failure;
 

@@ -4,7 +4,6 @@ use std::ffi::{CStr, CString, OsStr};
 use std::os::unix::ffi::OsStrExt;
 
 use super::addresses;
-
 use super::name::{Device, PREFIX, find};
 use crate::failure::{Failure, strerror};
 

@@ -3,9 +3,8 @@
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::time::Duration;
 
-use super::watch::Watch;
-
 use super::merge::Merge;
+use super::watch::Watch;
 
 /// Watches the rings of a merge, and the time at which packets that wait for other rings may leave.
 /// Rings with waiting packets are not watched, because they would stay readable.

@@ -11,7 +11,6 @@ use rustix::time::{
     Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
     timerfd_settime,
 };
-
 use wirelane_os::{OsError, Result};
 
 /// Waits until one of `descriptors` is readable or has an error, `timeout` has passed, or a signal
