@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use clap::builder::Resettable;
-use clap::{ArgMatches, Args, Command, FromArgMatches as _};
+use clap::{ArgMatches, Args, Command, FromArgMatches as _, ValueEnum};
 use wirelane::error::Result;
 
 use crate::effort::Effort;
@@ -108,4 +108,10 @@ impl Listed {
             },
         }
     }
+}
+
+/// A case as the object of an error.
+pub(crate) fn object_of(case: &impl ValueEnum) -> String {
+    let value = case.to_possible_value();
+    format!("case '{}'", value.as_ref().map_or("", |value| value.get_name()))
 }

@@ -45,7 +45,7 @@ impl Namespace {
     /// Creates a namespace.
     ///
     /// # Panics
-    /// When it cannot be created: call [`privileged::require`](crate::privileged::require) first.
+    /// When it cannot be created: call [`privileged::require`] first.
     #[track_caller]
     #[expect(clippy::new_without_default, reason = "creating a namespace is not a default value")]
     pub fn new() -> Self {

@@ -17,7 +17,7 @@ pub mod send;
 mod senders;
 pub mod sockets;
 
-use clap::{ArgMatches, Command, FromArgMatches, Subcommand, ValueEnum};
+use clap::{ArgMatches, Command, FromArgMatches, Subcommand};
 
 use crate::suite::{Listed, Ready};
 
@@ -36,12 +36,6 @@ pub const SUITES: [Listed; 11] = [
     Listed::of::<filter::FilterSuite>(),
     Listed::of::<gso::GsoSuite>(),
 ];
-
-/// A case as the object of an error.
-fn object_of(case: &impl ValueEnum) -> String {
-    let value = case.to_possible_value();
-    format!("case '{}'", value.as_ref().map_or("", |value| value.get_name()))
-}
 
 /// A suite that is named on the command line.
 pub struct Named(pub Ready);

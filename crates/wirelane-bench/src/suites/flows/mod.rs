@@ -19,8 +19,7 @@ use wirelane::error::{Error, Result};
 
 use crate::effort::Effort;
 use crate::job::{Job, Plan};
-use crate::suite::Suite;
-use crate::suites::object_of;
+use crate::suite::{Suite, object_of};
 use crate::suites::parts::{self, Parts};
 use crate::wire::Wire;
 

@@ -15,8 +15,7 @@ use wirelane::port::Backend;
 
 use crate::effort::Effort;
 use crate::job::{Job, Plan};
-use crate::suite::Suite;
-use crate::suites::object_of;
+use crate::suite::{Suite, object_of};
 use crate::suites::parts::{self, Parts};
 use crate::wire::{Wire, Wired};
 

@@ -20,6 +20,8 @@ use wirelane::pool::{Pool, PoolConfig};
 use wirelane::port::{self, OpenOptions, Tx};
 use wirelane::qdisc::{Egress, Handle, QdiscKind, QdiscSpec, QdiscStats};
 
+pub(super) const SUITE: &str = "qdisc";
+
 /// Most producers of a case.
 pub(super) const MAX_PRODUCERS: usize = 8;
 /// Most bytes of a packet.

@@ -23,7 +23,7 @@ use wirelane::port::{Transmit, Tx};
 use wirelane::qdisc::{Egress, Handle, QdiscSpec};
 use wirelane::stats::TxCounters;
 
-use super::SUITE;
+use super::bench::SUITE;
 use crate::row::{Row, Subject, params};
 
 const CASE: &str = "bottleneck";

@@ -18,7 +18,7 @@ use wirelane_lab::{Lab, LabConfig};
 use wirelane_os::bpf::XdpMode;
 use wirelane_os::{affinity, link};
 
-use super::SUITE;
+use super::bench::SUITE;
 use crate::published::{Difference, difference};
 use crate::row::{Row, Subject, params};
 use crate::suites::bed;

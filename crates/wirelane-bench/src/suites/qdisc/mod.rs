@@ -21,7 +21,7 @@ use wirelane::qdisc::QdiscKind;
 use wirelane_cli::output::plural;
 
 use self::bench::{
-    Bench, MAX_PRODUCERS, QdiscCase, QdiscSample, uncontended_lock, uncontended_mutex,
+    Bench, MAX_PRODUCERS, QdiscCase, QdiscSample, SUITE, uncontended_lock, uncontended_mutex,
 };
 use self::bottleneck::Bottleneck;
 use self::kernel::Kernel;
@@ -68,7 +68,6 @@ impl Suite for QdiscSuite {
 /// Nanoseconds that the 2014 qdisc paper gives each packet: 10 Gbit/s of minimum frames.
 pub const BUDGET: f64 = 67.2;
 
-const SUITE: &str = "qdisc";
 const DISCIPLINES: [QdiscKind; 6] = [
     QdiscKind::Noqueue { round: None },
     QdiscKind::Fifo,

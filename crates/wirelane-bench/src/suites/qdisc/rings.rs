@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use wirelane::ring::{Multi, Single};
 
-use super::SUITE;
+use super::bench::SUITE;
 use super::distance::{Distance, round_trip_ns};
 use super::ring::{bulk_two_cores, pair_one_core};
 use super::rte_ring::{self, RingFigure};
