@@ -83,6 +83,8 @@ pub mod checksum;
 pub mod error;
 pub mod frame;
 pub mod halt;
+#[doc(hidden)]
+pub mod internal;
 pub mod mask;
 pub mod memory;
 pub mod pool;
