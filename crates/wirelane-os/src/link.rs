@@ -91,16 +91,46 @@ pub fn set_gso_max_segments(name: &str, segments: u32) -> Result<()> {
 /// `ENODEV` when no interface has this name, `EINVAL` for more than the driver's bound, `ERANGE`
 /// for less than headers need.
 pub fn set_gso_max_size(name: &str, bytes: u32) -> Result<()> {
-    modify(name, libc::IFLA_GSO_MAX_SIZE, &bytes.to_ne_bytes())
+    LinkSettings::open(name)?.set_gso_max_size(bytes)
 }
 
 /// Changes one attribute of an interface.
 fn modify(name: &str, attribute: u16, value: &[u8]) -> Result<()> {
-    const CALL: &str = "rtnetlink RTM_SETLINK";
-    let mut request = header(iface::index(name)?).to_vec();
-    push_attribute(&mut request, attribute, value)
-        .map_err(|error| OsError::new(CALL, name, error))?;
-    Netlink::open(None)?.act(CALL, name, libc::RTM_SETLINK, 0, &request)
+    LinkSettings::open(name)?.modify(attribute, value)
+}
+
+/// Settings of one interface, for calls from any network namespace.
+pub struct LinkSettings {
+    netlink: Netlink,
+    name: String,
+    index: u32,
+}
+
+impl LinkSettings {
+    /// The interface of this name in the calling thread's network namespace.
+    ///
+    /// # Errors
+    /// `ENODEV` when no interface has this name.
+    pub fn open(name: &str) -> Result<Self> {
+        let (index, netlink) = (iface::index(name)?, Netlink::open(None)?);
+        Ok(Self { netlink, name: name.to_owned(), index })
+    }
+
+    /// As [`set_gso_max_size`].
+    ///
+    /// # Errors
+    /// The errors of [`set_gso_max_size`].
+    pub fn set_gso_max_size(&mut self, bytes: u32) -> Result<()> {
+        self.modify(libc::IFLA_GSO_MAX_SIZE, &bytes.to_ne_bytes())
+    }
+
+    fn modify(&mut self, attribute: u16, value: &[u8]) -> Result<()> {
+        const CALL: &str = "rtnetlink RTM_SETLINK";
+        let mut request = header(self.index).to_vec();
+        push_attribute(&mut request, attribute, value)
+            .map_err(|error| OsError::new(CALL, self.name.as_str(), error))?;
+        self.netlink.act(CALL, &self.name, libc::RTM_SETLINK, 0, &request)
+    }
 }
 
 /// Adds an address to an interface. An IPv6 address is usable at once, without duplicate address

@@ -231,6 +231,14 @@ impl Plan {
         said.or(args.gso).is_some_and(|cut| cut != Protocols::NONE)
     }
 
+    /// The longest frames that the source at `position` may leave unsegmented, if one of the ports
+    /// limits them.
+    fn max_burst(&self, position: usize) -> Option<u32> {
+        let sink = self.specs.get(self.specs.len() - 1 - position);
+        let ports = self.specs.get(position).into_iter().chain(sink);
+        ports.filter_map(|spec| spec.offloads.gso_max).min()
+    }
+
     /// The use of the packets that the port at `position` receives.
     fn purpose(&self, position: usize) -> Purpose {
         let sink = self.specs.get(self.specs.len() - 1 - position);
@@ -299,7 +307,11 @@ impl Plan {
                 privileges.give_away(&ports)?;
             }
             let port = steering::open(spec, &options, diversion.as_ref(), args.session.quiet);
-            ports.push(port.map_err(|error| privileges.explain(error))?);
+            let port = port.map_err(|error| privileges.explain(error))?;
+            if let Some(bytes) = self.max_burst(ports.len()).filter(|_| options.receive) {
+                port.control().set_max_burst(bytes)?;
+            }
+            ports.push(port);
         }
         privileges.give_away(&ports)?;
         // An interface may have several names.

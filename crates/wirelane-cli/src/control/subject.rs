@@ -188,17 +188,17 @@ impl Subject {
             return Err(Error::usage(format!("gso_max {bytes}"), "out of range")
                 .help(format!("write a number from {least} to {most}")));
         }
-        let before = switches.settings().gro();
-        if let Some(protocols) = gro {
-            switches.set_gro(protocols)?;
-        }
-        if let Some(Err(error)) = gso.map(|protocols| switches.set_gso(protocols)) {
-            // Restore the previous setting.
-            let _ = switches.set_gro(before);
+        let (gso_before, gro_before) = (switches.settings().gso(), switches.settings().gro());
+        let change = || -> Result<()> {
+            gro.map_or(Ok(()), |protocols| switches.set_gro(protocols))?;
+            gso.map_or(Ok(()), |protocols| switches.set_gso(protocols))?;
+            offload.gso_max.map_or(Ok(()), |bytes| switches.set_max_burst(bytes))
+        };
+        if let Err(error) = change() {
+            // Restore the previous settings.
+            let _ = (switches.set_gro(gro_before), switches.set_gso(gso_before));
             return Err(self.explain(error));
         }
-        // This cannot fail.
-        offload.gso_max.into_iter().for_each(|bytes| switches.set_max_burst(bytes));
         port.offloading(position).ok_or_else(missing)
     }
 

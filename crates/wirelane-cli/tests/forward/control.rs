@@ -19,7 +19,7 @@ fn start(args: &[&str]) -> ChildGuard {
 
 /// The output of `wirelane COMMAND PID ARGS`.
 #[track_caller]
-fn ask(child: &ChildGuard, command: &str, args: &[&str]) -> String {
+pub(crate) fn ask(child: &ChildGuard, command: &str, args: &[&str]) -> String {
     let asked = output(wirelane([command, &child.id().to_string()]).args(args));
     assert!(asked.status.success(), "{args:?}: {}", asked.stderr);
     assert_eq!(asked.stderr, "");
@@ -27,7 +27,13 @@ fn ask(child: &ChildGuard, command: &str, args: &[&str]) -> String {
 }
 
 #[track_caller]
-fn refused(child: &ChildGuard, command: &str, args: &[&str], status: i32, parts: &[&str]) {
+pub(crate) fn refused(
+    child: &ChildGuard,
+    command: &str,
+    args: &[&str],
+    status: i32,
+    parts: &[&str],
+) {
     let asked = output(wirelane([command, &child.id().to_string()]).args(args));
     assert_refused(&asked, status, parts);
     assert_eq!(asked.stdout, "");
@@ -258,7 +264,8 @@ fn privileged_switches_under_traffic() {
         return;
     }
     let wire = Wire::new();
-    let child = wire.forward(&["--gso", "--gro"], "tap:wl-tap", "packet");
+    // A TAP device changes its longest frame only with privileges.
+    let child = wire.forward(&["--gso", "--gro", "--keep-privileges"], "tap:wl-tap", "packet");
     let (content, stop) = (content(4 << 20), AtomicBool::new(false));
     let turned = thread::scope(|scope| {
         let turner = scope.spawn(|| {

@@ -97,7 +97,8 @@ fn disturb(wire_spec: &str, time: Duration) {
     let seed = named.unwrap_or_else(|| u64::from(std::process::id()) << 20 | 1);
     println!("{wire_spec}, {} s, seed {seed}", time.as_secs());
     let wire = Wire::new();
-    let forward = wire.forward(&["--gso", "--gro"], "tap:wl-tap", wire_spec);
+    let options = ["--gso", "--gro", "--keep-privileges"];
+    let forward = wire.forward(&options, "tap:wl-tap", wire_spec);
     let pid = forward.id().to_string();
     let servers = [server(&wire, 5201), server(&wire, 5202)];
     let clients = [client(&wire, RIGHT[0], 5201, time), client(&wire, RIGHT[1], 5202, time)];

@@ -42,6 +42,16 @@ pub trait Control: Send + Sync {
         Ok(())
     }
 
+    /// Limits the frames that the sender passes on unsegmented, in bytes from the IP header. Ports
+    /// without such a sender ignore it.
+    ///
+    /// # Errors
+    /// The system refuses. `tap:` needs CAP_NET_ADMIN for this, also after it is open.
+    fn set_max_burst(&self, bytes: u32) -> Result<()> {
+        let _ = bytes;
+        Ok(())
+    }
+
     /// Packets that have passed the filter, received or not, if the system counts them itself.
     /// `None` if only the receiving ends count.
     ///

@@ -103,6 +103,10 @@ impl Control for Shared {
         self.driver.set_offload(offload)
     }
 
+    fn set_max_burst(&self, bytes: u32) -> Result<()> {
+        self.driver.set_max_burst(bytes)
+    }
+
     fn passed(&self) -> Result<Option<Passed>> {
         self.driver.passed()
     }

@@ -22,7 +22,7 @@ fn turn(switches: &wirelane::session::forward::PortSwitches, dice: &mut Random) 
     match dice.below(5) {
         0 | 1 => switches.set_gso(protocols).unwrap(),
         2 | 3 => switches.set_gro(protocols).unwrap(),
-        _ => switches.set_max_burst(dice.below(1 << 16) as u32),
+        _ => switches.set_max_burst(dice.below(1 << 16) as u32).unwrap(),
     }
 }
 

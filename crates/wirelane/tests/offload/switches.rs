@@ -40,7 +40,7 @@ fn privileged_a_switch_changes_what_is_cut_and_merged() {
     assert!(cut > 0 && merged == 0, "{cut} cut, {merged} merged");
 
     wire.set_gro(Protocols::ALL).unwrap();
-    wire.set_max_burst(4000);
+    wire.set_max_burst(4000).unwrap();
     let (_, merged) = during_transfers(&world);
     assert!(merged > 0, "nothing is merged");
     let outcome = world.finish();

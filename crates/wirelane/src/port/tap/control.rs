@@ -6,6 +6,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::io::Errno;
+use wirelane_os::link::LinkSettings;
 use wirelane_os::packet::SockFilter;
 use wirelane_os::tun::{self, Tap};
 
@@ -37,6 +38,10 @@ struct State {
     mask: QueueMask,
     started: bool,
     losses: Losses,
+    /// The interface, for calls from any network namespace.
+    settings: LinkSettings,
+    /// The `gso_max_size` that this port has set.
+    max_burst: Option<u32>,
 }
 
 impl Device {
@@ -51,7 +56,11 @@ impl Device {
         leaves_datagrams: bool,
     ) -> Result<Self> {
         let losses = Losses::of(tap.name());
-        let state = Mutex::new(State { mask: QueueMask::NONE, started: false, losses });
+        let settings = LinkSettings::open(tap.name());
+        let settings = settings.map_err(|error| Error::os(tap.name(), error))?;
+        let state =
+            State { mask: QueueMask::NONE, started: false, losses, settings, max_burst: None };
+        let state = Mutex::new(state);
         let (spec, stopped) = (spec.to_string(), AtomicBool::new(false));
         let device = Self { tap, spec, queues, open, takes_long, leaves_datagrams, state, stopped };
         device.set_mask(mask)?;
@@ -163,6 +172,16 @@ impl Control for Device {
         }
         let offload = tun_offload(offload, self.leaves_datagrams);
         self.tap.set_offload(offload).map_err(|error| Error::os(self.name(), error))
+    }
+
+    fn set_max_burst(&self, bytes: u32) -> Result<()> {
+        let mut state = lock(&self.state);
+        if self.takes_long && state.max_burst != Some(bytes) {
+            let changed = state.settings.set_gso_max_size(bytes);
+            changed.map_err(|error| Error::os(self.name(), error))?;
+            state.max_burst = Some(bytes);
+        }
+        Ok(())
     }
 
     fn stop(&self) {

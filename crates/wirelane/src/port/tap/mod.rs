@@ -23,7 +23,7 @@
 #![doc = include_str!("options.md")]
 //!
 //! `gso_max=BYTES` also limits the long frames of the kernel's stack: it becomes the `gso_max_size`
-//! of the device.
+//! of the device. [`Control::set_max_burst`](super::Control::set_max_burst) changes it.
 
 mod config;
 mod control;

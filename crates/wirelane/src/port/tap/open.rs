@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 use wirelane_os::tun::{self, Tap};
-use wirelane_os::{OsError, iface, link};
+use wirelane_os::{OsError, iface};
 
 use super::config::{self, Config};
 use super::control::{self, Device};
@@ -17,6 +17,7 @@ use crate::mask::{Class, QueueSet};
 use crate::memory::Allotment;
 use crate::pool::{Pool, PoolConfig, PoolGauge, Region};
 use crate::port::accounting::{Accounting, FrameCounts};
+use crate::port::control::Control;
 use crate::port::info::{PortInfo, PortMode};
 use crate::port::options::OpenOptions;
 use crate::port::port::Port;
@@ -65,16 +66,14 @@ pub(crate) fn open(spec: &Spec, options: &OpenOptions) -> Result<Port> {
     if let Some(mtu) = config.mtu {
         iface::set_mtu(tap.name(), mtu).map_err(os)?;
     }
-    if let Some(bytes) =
-        spec.offloads.gso_max.filter(|_| offload.checksum || options.forwarding.prepare_offload)
-    {
-        link::set_gso_max_size(tap.name(), bytes).map_err(os)?;
-    }
     let takes_long = offload.checksum || options.forwarding.prepare_offload;
     let open = spec.queues.clone().unwrap_or(QueueSet::All);
     let mask = options.mask.clone();
     let device = Device::new(spec, tap, queues, open, mask, takes_long, leaves_datagrams)?;
     let device = Arc::new(device);
+    if let Some(bytes) = spec.offloads.gso_max {
+        device.set_max_burst(bytes)?;
+    }
     if !iface::flags(device.name()).map_err(os)?.is_up() {
         iface::up(device.name()).map_err(os)?;
     }

@@ -57,6 +57,10 @@ impl Control for ReceiverControl {
         self.inner.set_offload(offload)
     }
 
+    fn set_max_burst(&self, bytes: u32) -> Result<()> {
+        self.inner.set_max_burst(bytes)
+    }
+
     fn stop(&self) {
         self.inner.stop();
     }

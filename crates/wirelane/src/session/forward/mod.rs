@@ -75,6 +75,7 @@ use self::losses::{Losses, refusals};
 use self::routes::routes;
 use self::signals::Signals;
 pub use self::switches::PortSwitches;
+use self::switches::Source;
 use self::worker::Worker;
 use crate::error::{Error, Result};
 use crate::pipeline::{Handle, Running, Threads};
@@ -114,6 +115,7 @@ impl Forward {
         let mut received: Vec<_> = ports.iter_mut().map(Port::rx).collect::<Result<_>>()?;
         let signals = Arc::<Signals>::default();
         let switches = switches(&ports, config, &routes);
+        switches.iter().flatten().try_for_each(PortSwitches::apply_max_burst)?;
         let sends = |position| routes.iter().any(|(_, to)| *to == position);
         let losses = ports
             .iter()
@@ -192,11 +194,18 @@ fn switches(
     config: &ForwardConfig,
     routes: &[(usize, usize)],
 ) -> Vec<Option<PortSwitches>> {
+    let of_config = |position: usize| Some(Arc::clone(config.switches.get(position)?.as_ref()?));
     let of_port = |position: usize| {
-        let switches = Arc::clone(config.switches.get(position)?.as_ref()?);
-        let route = routes.iter().find(|(_, to)| *to == position);
-        let source = route.map(|(from, _)| ports[*from].control());
-        Some(PortSwitches { switches, source })
+        let switches = of_config(position)?;
+        let source = |from: usize, other: usize| {
+            Some(Source { control: ports[from].control(), other: of_config(other)? })
+        };
+        let to = routes.iter().find(|(_, to)| *to == position);
+        let from = routes.iter().find(|(from, _)| *from == position);
+        let source_of_port = to.and_then(|(from, _)| source(*from, *from));
+        let itself = from.and_then(|(_, to)| source(position, *to));
+        let sends_long = ports[position].sink().gso_max.is_some();
+        Some(PortSwitches { switches, source: source_of_port, sends_long, itself })
     };
     (0..ports.len()).map(of_port).collect()
 }

@@ -14,7 +14,26 @@ use crate::port::{Control, Switches};
 pub struct PortSwitches {
     pub(super) switches: Arc<Switches>,
     /// The source of the frames that leave through this port, if any.
-    pub(super) source: Option<Arc<dyn Control>>,
+    pub(super) source: Option<Source>,
+    /// The port sends long frames, so it limits their length itself.
+    pub(super) sends_long: bool,
+    /// The port itself, if it receives frames that leave through another port.
+    pub(super) itself: Option<Source>,
+}
+
+/// A port as a source of frames that leave through another port.
+#[derive(Clone)]
+pub(super) struct Source {
+    pub(super) control: Arc<dyn Control>,
+    /// The switches of the port at the other end of the route.
+    pub(super) other: Arc<Switches>,
+}
+
+impl Source {
+    /// Limits the frames that the source passes on to `bytes`, and to the limit of the other port.
+    fn set_max_burst(&self, bytes: u32) -> Result<()> {
+        self.control.set_max_burst(bytes.min(self.other.max_burst()))
+    }
 }
 
 impl PortSwitches {
@@ -29,7 +48,7 @@ impl PortSwitches {
     /// The source has no room for long frames, or the system refuses. Then nothing changes.
     pub fn set_gso(&self, protocols: Protocols) -> Result<()> {
         if let Some(source) = &self.source {
-            source.set_offload(SinkGso::leaving(protocols))?;
+            source.control.set_offload(SinkGso::leaving(protocols))?;
         }
         self.switches.set_gso(protocols);
         Ok(())
@@ -43,8 +62,34 @@ impl PortSwitches {
         self.switches.set_gro(protocols)
     }
 
-    /// As [`Switches::set_max_burst`].
-    pub fn set_max_burst(&self, bytes: u32) {
+    /// Changes the longest frame that passes the port ([`Switches::set_max_burst`]). A source that
+    /// leaves segmentation to the program follows, unless the port sends long frames and limits
+    /// them itself.
+    ///
+    /// # Errors
+    /// The source refuses: a TAP device needs CAP_NET_ADMIN for this. Then nothing changes.
+    pub fn set_max_burst(&self, bytes: u32) -> Result<()> {
+        let bytes = bytes.clamp(*Switches::BURSTS.start(), *Switches::BURSTS.end());
+        let source = self.source.as_ref().filter(|_| !self.sends_long);
+        if let Some(source) = source {
+            source.set_max_burst(bytes)?;
+        }
+        if let Some(itself) = &self.itself
+            && let Err(error) = itself.set_max_burst(bytes)
+        {
+            // Best effort: the first error is the one to report.
+            let before = self.switches.max_burst();
+            let _ = source.map(|source| source.set_max_burst(before));
+            return Err(error);
+        }
         self.switches.set_max_burst(bytes);
+        Ok(())
+    }
+
+    /// Applies a limit that was set before the start.
+    pub(super) fn apply_max_burst(&self) -> Result<()> {
+        let bytes = self.switches.max_burst();
+        let is_limited = bytes < *Switches::BURSTS.end();
+        if is_limited { self.set_max_burst(bytes) } else { Ok(()) }
     }
 }
