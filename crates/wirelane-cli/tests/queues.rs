@@ -57,7 +57,7 @@ fn privileged_queues_of_a_namespace() {
     let steering = "echo 1 > /sys/class/net/va/queues/rx-3/rps_cpus";
     ns.run("sh", ["-c", steering]);
     let shown = || output(ns.command(WIRELANE).args(["queues", "va"])).stdout;
-    let line = "packet tx  chosen by flow; with bypass=on 0:0";
+    let line = "packet tx  assigned by a program, or chosen by flow; with bypass=on 0:0";
     assert!(shown().contains(line), "{}", shown());
     ns.run("sh", ["-c", "echo 1 > /sys/class/net/va/queues/tx-2/xps_cpus"]);
     assert!(shown().contains("packet tx  0:- 1:- 2:0 3:- (XPS)"), "{}", shown());

@@ -307,7 +307,8 @@ fn packet_tx(interface: &InterfaceQueues) -> Option<String> {
         TxWay::Only => None,
         way @ TxWay::Device => Some(way.to_string()),
         way @ TxWay::Flow => {
-            Some(format!("{way}; with bypass=on {}", words(&inspect::sending(interface, true))))
+            let (program, bypass) = (TxWay::Program, words(&inspect::sending(interface, true)));
+            Some(format!("{program}, or {way}; with bypass=on {bypass}"))
         }
         way => Some(format!("{} ({way})", words(&usual))),
     }

@@ -62,7 +62,9 @@ fn tx_queues(info: &PortInfo) -> Option<String> {
     let way = info.tx_queues.first()?.way;
     match way {
         TxWay::Exact | TxWay::Only => return None,
-        TxWay::Flow | TxWay::Device => return Some(format!("TX queues of {name}: {way}")),
+        TxWay::Program | TxWay::Flow | TxWay::Device => {
+            return Some(format!("TX queues of {name}: {way}"));
+        }
         _ => {}
     }
     let queue = |TxBinding { queue, cpu, kept, .. }: &TxBinding| {

@@ -50,6 +50,8 @@ use super::interface::{InterfaceQueues, TxQueue};
 pub enum TxWay {
     /// The socket names it.
     Exact,
+    /// The socket, by an eBPF program that the port attaches to the interface.
+    Program,
     /// There is only one queue.
     Only,
     /// The sending CPU, by transmit packet steering (XPS).
@@ -66,6 +68,7 @@ impl fmt::Display for TxWay {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             Self::Exact => "named by the socket",
+            Self::Program => "assigned by a program",
             Self::Only => "the only one",
             Self::Xps => "XPS",
             Self::Bypass => "bypass=on",
@@ -96,7 +99,7 @@ pub struct TxBinding {
 impl TxBinding {
     /// The binding of a queue that needs no CPU.
     pub(crate) fn new(queue: u16, way: TxWay) -> Self {
-        let kept = matches!(way, TxWay::Exact | TxWay::Only);
+        let kept = matches!(way, TxWay::Exact | TxWay::Program | TxWay::Only);
         Self { queue, way, cpus: CpuList::default(), cpu: None, kept }
     }
 }

@@ -222,8 +222,9 @@ impl Device {
         bindings.get(usize::from(queue))?.cpus.iter().next()
     }
 
-    /// Notes for the user about transmitting on this interface.
-    pub(super) fn tx_notes(&self, bindings: &[TxBinding]) -> Vec<String> {
+    /// Notes for the user about transmitting on this interface. `unassigned` is the reason why no
+    /// program assigns the queues.
+    pub(super) fn tx_notes(&self, bindings: &[TxBinding], unassigned: &str) -> Vec<String> {
         let lost = |binding: &&TxBinding| !binding.kept && binding.cpus.is_empty();
         let queues = bindings.iter().filter(lost).map(|binding| usize::from(binding.queue));
         let set: QueueSet = queues.collect();
@@ -233,7 +234,8 @@ impl Device {
         let name = &self.name;
         vec![match way {
             TxWay::Flow => format!(
-                "the kernel chooses the TX queue of each frame on {name} by its flow; with \
+                "the kernel chooses the TX queue of each frame on {name} by its flow, and the \
+                 counters of TX queues are those of the port's sockets: {unassigned}; with \
                  bypass=on the sending CPU decides, and with xdp: the socket"
             ),
             TxWay::Device => format!(

@@ -1,11 +1,14 @@
 //! Forwarded packets leave through their assigned TX queue if the sending CPU selects the queue. If
 //! nothing can guarantee the queue, a note says so.
 
+use std::{fs, thread};
+
 use wirelane::inspect::{TxBinding, TxWay};
 use wirelane::port;
 use wirelane::qdisc::QueueSelection;
 use wirelane::session::forward::{Forward, ForwardConfig, ForwardOutcome};
-use wirelane_os::affinity;
+use wirelane_os::privilege::{self, Capability};
+use wirelane_os::{affinity, bpf};
 use wirelane_testkit::netns::Namespace;
 use wirelane_testkit::privileged;
 use wirelane_testkit::tap::MultiQueueTap;
@@ -103,6 +106,57 @@ fn privileged_forwarded_packets_leave_by_the_queue_of_their_cpu() {
     }
 }
 
+/// Without XPS, a program assigns each socket its queue, for a subset of the queues as well. It ends
+/// with the port.
+#[test]
+fn privileged_each_socket_sends_through_its_queue() {
+    if !privileged::require() {
+        return;
+    }
+    let (near, far) = (Namespace::new(), Namespace::new());
+    let pair = VethPair::new(&near, &far, 2, 1500);
+    for (options, qdisc) in [("", ""), ("", "bulk"), ("?vnet=on", "")] {
+        let passed = forward(&near, &far, &pair, options, qdisc);
+        assert_eq!(passed.came, passed.sent, "{options} {qdisc}");
+        assert!(passed.bindings().iter().all(|one| one.way == TxWay::Program && one.kept));
+        assert!(!passed.notes().contains("TX queue"), "{}", passed.notes());
+    }
+    // Two of four queues.
+    let pair = VethPair::new(&near, &far, 4, 1500);
+    let mut receiver = quick(&far, &pair.b.interface, &OpenOptions::default());
+    let mut ends = receiver.rx().unwrap();
+    receiver.start().unwrap();
+    let spec = format!("packet:{}@1,3", pair.a.interface);
+    let mut port = open(&near, &spec, &transmitting()).unwrap();
+    let mut senders = port.tx().unwrap();
+    for (tx, count) in senders.iter_mut().zip([5, 7]) {
+        let mut batch = Batch::default();
+        assert_eq!(tx.allocate(&mut batch, count), count);
+        batch.iter_mut().for_each(|frame| assert!(frame.fill(&[0xff; 60])));
+        assert_eq!(tx.transmit(&mut batch), count);
+        tx.flush().unwrap();
+    }
+    let got = finish_after(&*receiver.control(), &mut ends, 12);
+    let by = |queue| got.iter().filter(|got| got.class == Class::Rx && got.queue == queue).count();
+    assert_eq!([0, 1, 2, 3].map(by), [0, 5, 0, 7]);
+    let programs = egress_programs();
+    assert_eq!(programs.len(), 1);
+    drop((port, senders));
+    assert!(eventually(|| !bpf::program_exists(programs[0]).unwrap()));
+}
+
+/// The programs that this process has attached to the egress of interfaces.
+fn egress_programs() -> Vec<u32> {
+    let entries = fs::read_dir("/proc/self/fdinfo").unwrap();
+    let texts = entries.filter_map(|entry| fs::read_to_string(entry.ok()?.path()).ok());
+    let links = texts.filter(|text| text.contains("link_type:\ttcx"));
+    let id = |text: String| {
+        let mut lines = text.lines();
+        lines.find_map(|line| line.strip_prefix("prog_id:")?.trim().parse().ok())
+    };
+    links.filter_map(id).collect()
+}
+
 /// The kernel or the driver selects the queue by the flow.
 #[test]
 fn privileged_a_queue_that_nothing_can_keep_is_told() {
@@ -111,10 +165,18 @@ fn privileged_a_queue_that_nothing_can_keep_is_told() {
     }
     let (near, far) = (Namespace::new(), Namespace::new());
     let pair = VethPair::new(&near, &far, 2, 1500);
-    let passed = forward(&near, &far, &pair, "", "");
-    assert_eq!(passed.came.iter().sum::<u64>(), 600);
-    assert!(passed.bindings().iter().all(|one| one.way == TxWay::Flow && !one.kept));
-    assert!(passed.notes().contains("by its flow"), "{}", passed.notes());
+    let spec = format!("packet:{}", pair.a.interface).parse().unwrap();
+    // Capabilities belong to a thread.
+    let port = near.inside(|| {
+        let without = || {
+            privilege::drop_all([Capability::NetRaw].into_iter().collect()).unwrap();
+            port::open(&spec, &transmitting()).unwrap()
+        };
+        thread::scope(|scope| scope.spawn(without).join().unwrap())
+    });
+    assert!(port.info().tx_queues.iter().all(|one| one.way == TxWay::Flow && !one.kept));
+    let notes = port.info().notes.join("\n");
+    assert!(notes.contains("by its flow") && notes.contains("CAP_BPF"), "{notes}");
     let _tap = MultiQueueTap::new(&near, "wl-own", 2);
     let port = open(&near, "packet:wl-own?bypass=on", &transmitting()).unwrap();
     let bindings = &port.info().tx_queues;

@@ -75,6 +75,7 @@
 //! segmented regardless of the switches.
 
 pub(in crate::port) mod any;
+mod assignment;
 mod config;
 mod control;
 mod fanout;

@@ -3,6 +3,7 @@
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
+use super::assignment::Assignment;
 use super::control::{Binding, Handle};
 use super::gauge::TxGauge;
 use super::link::OnRemoval;
@@ -116,9 +117,11 @@ impl PacketPlan {
         let mut notes = std::mem::take(&mut self.notes);
         let rings = open_rings(&self, &mut notes)?;
         let times = rings.times(self.config.is_prompt(), self.device.speed);
+        let sockets = self.tx_sockets()?;
+        let assignment = self.assign_queues(&sockets, &mut notes);
         let info = self.describe(notes, times.lateness, rings.mode());
         let Rings { rings, fanout, .. } = rings;
-        let (tx, gauges) = self.transmitters()?;
+        let (tx, gauges) = self.transmitters(sockets, assignment)?;
         let leaves_cutting = rings.iter().any(|ring| ring.vnet_header > 0);
         let sink = self.sink();
         let interface: Arc<str> = self.device.name.as_str().into();
@@ -181,21 +184,59 @@ impl PacketPlan {
         })?
     }
 
-    /// One transmitting end per queue, and the gauges of its frames.
-    fn transmitters(&self) -> Result<(Vec<Tx>, Vec<TxGauge>)> {
-        let hands_on = self.hands_on();
+    /// The sockets of each transmitting end.
+    fn tx_sockets(&self) -> Result<Vec<TxSockets>> {
         let sockets = |_: &TxBinding| -> Result<TxSockets> {
-            let handing_on = hands_on.then(|| self.socket()).transpose()?;
+            let handing_on = self.hands_on().then(|| self.socket()).transpose()?;
             Ok((Arc::new(self.socket()?), handing_on.map(Arc::new)))
         };
-        let sockets = self.tx_bindings.iter().map(sockets).collect::<Result<Vec<_>>>()?;
+        self.tx_bindings.iter().map(sockets).collect()
+    }
+
+    /// Assigns the TX queues that the kernel would choose by the flow. Notes for the user describe
+    /// queues that nothing assigns.
+    fn assign_queues(
+        &mut self,
+        sockets: &[TxSockets],
+        notes: &mut Vec<String>,
+    ) -> Option<Arc<Assignment>> {
+        let (mut assignment, mut reason) = (None, String::new());
+        if self.tx_bindings.iter().any(|binding| binding.way == TxWay::Flow) {
+            let of_end = |(binding, (socket, handing_on)): (&TxBinding, &TxSockets)| {
+                let sockets = [Some(Arc::clone(socket)), handing_on.clone()];
+                sockets.into_iter().flatten().map(|socket| (socket, binding.queue)).collect()
+            };
+            let ends = self.tx_bindings.iter().zip(sockets);
+            let ends: Vec<Vec<_>> = ends.map(of_end).collect();
+            let all = ends.iter().flatten().map(|(socket, queue)| (&**socket, *queue));
+            match Assignment::new(self.device.index, all) {
+                Ok(program) => {
+                    assignment = Some(Arc::new(program));
+                    let assigned = |one: &TxBinding| TxBinding::new(one.queue, TxWay::Program);
+                    self.tx_bindings = self.tx_bindings.iter().map(assigned).collect();
+                }
+                Err(error) => reason = error,
+            }
+        }
+        notes.extend(self.device.tx_notes(&self.tx_bindings, &reason));
+        assignment
+    }
+
+    /// One transmitting end per queue, and the gauges of its frames.
+    fn transmitters(
+        &self,
+        sockets: Vec<TxSockets>,
+        assignment: Option<Arc<Assignment>>,
+    ) -> Result<(Vec<Tx>, Vec<TxGauge>)> {
+        let hands_on = self.hands_on();
         let all = AllSockets::new(sockets.iter());
         let ends: Vec<_> = self.tx_bindings.iter().zip(sockets).collect();
         let ends = in_parallel(&ends, self.config.at_once(), |_, (binding, sockets)| {
             let counters = Arc::new(TxCounters::new(binding.queue));
             let inquiry = Inquiry::new(all.clone(), self.config.bypass);
             let (sockets, of) = (sockets.clone(), Arc::clone(&counters));
-            let end = Transmitter::new(sockets, inquiry, &self.device, of)?;
+            let mut end = Transmitter::new(sockets, inquiry, &self.device, of)?;
+            end.assignment = assignment.clone();
             let gauge = end.gauge();
             Ok((Tx::new(end, counters).takes_offloads(hands_on), gauge))
         });

@@ -75,7 +75,6 @@ impl PacketPlan {
         let mut tx_bindings = Vec::new();
         if options.transmit {
             tx_bindings = device.tx_bindings(spec, config.bypass);
-            notes.extend(device.tx_notes(&tx_bindings));
         }
         Ok(Self {
             selections: match config.share {

@@ -10,8 +10,9 @@
 //! it just before the driver, or the device does. One call for 64 KB costs less than segmenting and
 //! sending 44 packets. A partial checksum is completed in the slot.
 //!
-//! If there are several TX queues, the kernel chooses the TX queue of each packet: by its flow, or
-//! by the sending CPU with XPS and with `bypass=on` (`netdev_pick_tx`, `packet_pick_tx_queue`). So
+//! If there are several TX queues, the kernel chooses the TX queue of each packet: by the sending
+//! CPU with XPS and with `bypass=on` (`netdev_pick_tx`, `packet_pick_tx_queue`), otherwise by its
+//! socket (`assignment`) or, if that is not possible, by its flow. So
 //! after the sending thread has moved to another CPU, nothing is sent until all earlier packets
 //! have left: it could overtake them. The kernel waits in the same way before it changes the queue
 //! of a socket (`ooo_okay`). A call that is interrupted and continues on another CPU can still
@@ -42,6 +43,7 @@ use rustix::io::Errno;
 use wirelane_os::packet::PacketSocket;
 use wirelane_os::{affinity, clock};
 
+use super::assignment::Assignment;
 use super::gauge::TxGauge;
 use super::home::Home;
 use super::refused::Refused;
@@ -104,6 +106,8 @@ pub(super) struct Transmitter {
     /// The slots in use, for other threads; written once per batch.
     pending: Arc<AtomicU32>,
     interface: Arc<str>,
+    /// Assigns the port's TX queues while one of its ends exists.
+    pub(super) assignment: Option<Arc<Assignment>>,
 }
 
 impl Transmitter {
@@ -163,6 +167,7 @@ impl Transmitter {
             inquiry,
             pending: Arc::default(),
             interface: device.name.as_str().into(),
+            assignment: None,
         })
     }
 
