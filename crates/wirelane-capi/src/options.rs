@@ -84,7 +84,7 @@ impl OptionsValue {
             take: WIRELANE_TAKE_NOTHING,
             receive: options.receive.into(),
             transmit: options.transmit.into(),
-            outgoing: options.outgoing.into(),
+            outgoing: options.internal.outgoing.into(),
             promiscuous: options.promiscuous.into(),
             wait: 0,
             take_management: 0,
@@ -133,13 +133,12 @@ impl OptionsValue {
             .latency((self.latency != 0).then(|| Duration::from_nanos(self.latency)))
             .ring_bytes(usize::try_from(self.ring_bytes).ok().filter(|bytes| *bytes != 0))
             .snaplen(self.snaplen)
-            .take(take)
+            .take(take.management(self.take_management != 0))
             .receive(self.receive != 0)
             .transmit(self.transmit != 0)
-            .outgoing(self.outgoing != 0)
             .promiscuous(self.promiscuous != 0)
-            .wait(self.wait != 0)
-            .take_management(self.take_management != 0);
+            .wait(self.wait != 0);
+        options.internal.outgoing = self.outgoing != 0;
         // SAFETY: by contract.
         if let Some(mask) = unsafe { self.mask.as_ref() } {
             options.mask = mask.to_mask();

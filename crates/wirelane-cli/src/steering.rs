@@ -77,14 +77,14 @@ impl SteeringArgs {
         options: &mut OpenOptions,
     ) -> Result<()> {
         options.filter = self.filter.as_deref().map(filter).transpose()?;
-        options.take = match (&options.filter, self.all) {
+        let take = match (&options.filter, self.all) {
             _ if purpose == Purpose::Look && spec.backend.is_none() => Take::Nothing,
             (_, true) => Take::All,
             (Some(_), false) => Take::Matching,
             (None, false) => Take::Nothing,
         };
         let passes = purpose == Purpose::PassOn && !self.keep_management;
-        options.take_management = self.take_management || passes;
+        options.take = take.management(self.take_management || passes);
         Ok(())
     }
 
@@ -100,7 +100,7 @@ impl SteeringArgs {
     ) -> Result<Option<Diversion>> {
         let may_take = match spec.backend {
             Some(Backend::Xdp) => options.take != Take::Nothing,
-            None => options.take == Take::All,
+            None => options.take.takes_all(),
             Some(_) => false,
         };
         if !may_take || !options.receive {
@@ -110,7 +110,7 @@ impl SteeringArgs {
         let diversion = Diversion {
             interface: spec.name_text().to_owned(),
             connections: connections.filter(|one| one.may_arrive_at(spec.name_text())).collect(),
-            take_management: options.take_management,
+            take_management: options.take.takes_management(),
             is_consent: self.take_management,
         };
         diversion.check(options.filter.as_ref(), !self.keep_management)?;

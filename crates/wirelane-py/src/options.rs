@@ -2,6 +2,7 @@
 
 use wirelane::filter::Filter;
 use wirelane::halt::Halt;
+use wirelane::internal::port::ProgramOptions;
 use wirelane::port::{OpenOptions, Take};
 use wirelane::{Error, QueueMask, Result};
 
@@ -59,11 +60,10 @@ impl Arguments {
             .snaplen(self.snaplen.unwrap_or(OpenOptions::MAX_SNAPLEN))
             .promiscuous(self.promiscuous)
             .ring_bytes(self.ring)
-            .packets(self.count)
             .receive(self.receive)
             .transmit(self.transmit)
             .take(take(&self.take)?)
-            .every_interface(true)
+            .internal(ProgramOptions::default().every_interface(true).packets(self.count))
             .halt(halt))
     }
 }

@@ -28,13 +28,7 @@ fn main() -> Result<()> {
 
     // `xdp:` takes packets away from the host: only those for the address, and nothing else.
     let filter: Filter = format!("(arp or icmp) and host {address}").parse()?;
-    let options = OpenOptions::default()
-        .filter(filter)
-        .transmit(true)
-        .outgoing(false)
-        .promiscuous(true)
-        .take(Take::Matching)
-        .take_management(true);
+    let options = OpenOptions::forwarder().filter(filter).take(Take::MatchingAndManagement);
     let mut ports = vec![port::open(&spec.parse()?, &options)?];
 
     // With one port all goes back through the queue that it came by. Frames are moved, not copied.

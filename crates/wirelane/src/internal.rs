@@ -24,3 +24,9 @@ macro_rules! setters {
         }
     };
 }
+
+/// Ports: options and details that the public API hides.
+#[cfg(not(loom))]
+pub mod port {
+    pub use crate::port::program_options::{Forwarding, MemoryShare, ProgramOptions};
+}

@@ -30,8 +30,7 @@ fn open(spec: &str) -> Port {
 
 fn take_all(spec: &str) -> Port {
     let options = OpenOptions::default()
-        .take(Take::All)
-        .take_management(true)
+        .take(Take::AllAndManagement)
         .mask(QueueMask { rx: QueueSet::All, ..QueueMask::NONE });
     port::open(&spec.parse().expect("a spec"), &options).expect("it opens")
 }

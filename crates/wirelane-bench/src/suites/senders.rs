@@ -226,7 +226,7 @@ mod tests {
     /// The queues of the far end that receive packets; `expected` queues should.
     fn queues(lab: &Lab, port: &str, senders: Senders<'_>, expected: usize) -> BTreeSet<u16> {
         let mask = QueueMask { rx: QueueSet::All, ..QueueMask::NONE };
-        let options = OpenOptions::default().mask(mask).take(Take::All).take_management(true);
+        let options = OpenOptions::default().mask(mask).take(Take::AllAndManagement);
         let mut port = lab.far.inside(|| port::open(&port.parse()?, &options)).unwrap().unwrap();
         let mut rx = port.rx().unwrap();
         port.start().unwrap();

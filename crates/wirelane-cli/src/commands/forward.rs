@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use clap::{ArgAction, Args};
 use wirelane::frame::{Protocols, SinkGso};
+use wirelane::internal::port::{Forwarding, ProgramOptions};
 use wirelane::placement::Placement;
-use wirelane::port::{self, Backend, Forwarding, Offloads, OpenOptions, Port, Spec, Switches};
+use wirelane::port::{self, Backend, Offloads, OpenOptions, Port, Spec, Switches};
 use wirelane::qdisc::{QdiscSpec, QueueSelection};
 use wirelane::session::forward::{Forward, ForwardConfig, ForwardOutcome};
 use wirelane::stats::TxStats;
@@ -271,25 +272,23 @@ impl Plan {
             let is_file = spec.backend == Some(Backend::File);
             let tx = if is_file && rx == QueueSet::All { QueueSet::All } else { QueueSet::NONE };
             let cut_later = self.cut_later(args, position);
+            let forwarding = Forwarding::default()
+                .intact(true)
+                .offload(SinkGso::leaving(cut_later.unwrap_or_default()))
+                .cuts(transmit && self.cuts(args, position))
+                .prepare_offload(cut_later.is_some())
+                .heeds_offloads(true);
             let mut options = OpenOptions::default()
                 .mask(QueueMask { enabled: true, rx, tx, other: args.other })
                 .receive(receive)
                 .transmit(transmit)
-                // The kernel delivers the packets that the host sends.
-                .outgoing(false)
                 .halt(halt.clone())
                 .promiscuous(receive && self.specs.len() > 1)
                 .ring_bytes(ring_bytes)
                 .latency(LATENCY)
                 .placement(placement.clone())
-                .forwarding(
-                    Forwarding::default()
-                        .intact(true)
-                        .offload(SinkGso::leaving(cut_later.unwrap_or_default()))
-                        .cuts(transmit && self.cuts(args, position))
-                        .prepare_offload(cut_later.is_some())
-                        .heeds_offloads(true),
-                );
+                // The kernel delivers the packets that the host sends.
+                .internal(ProgramOptions::default().outgoing(false).forwarding(forwarding));
             args.steering.apply(spec, self.purpose(position), &mut options)?;
             diversions.push(args.steering.diversion(spec, &options)?);
             wanted.push((spec, options));
@@ -300,9 +299,9 @@ impl Plan {
         for (((spec, mut options), share), diversion) in
             wanted.into_iter().zip(memory).zip(&diversions)
         {
-            options.inputs = ports.iter().flat_map(|port| port.inputs()).collect();
-            options.file_metadata = ports.first().and_then(Port::file_metadata).cloned();
-            options.memory = share;
+            options.internal.inputs = ports.iter().flat_map(|port| port.inputs()).collect();
+            options.internal.file_metadata = ports.first().and_then(Port::file_metadata).cloned();
+            options.internal.memory = share;
             if spec.backend == Some(Backend::File) && options.transmit {
                 privileges.give_away(&ports)?;
             }

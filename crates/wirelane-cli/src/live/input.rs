@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use wirelane::halt::Halt;
+use wirelane::internal::port::ProgramOptions;
 use wirelane::placement::Placement;
 use wirelane::port::{Backend, OpenOptions, Port, Spec};
 use wirelane::{QueueMask, QueueSet, Result};
@@ -112,6 +113,11 @@ impl InputArgs {
     ) -> Result<(Port, Option<Diversion>)> {
         // As in tcpdump: `any` switches no interface to promiscuous mode.
         let is_every = spec.name_text() == "any";
+        let internal = ProgramOptions::default()
+            .every_interface(true)
+            .mixed_links(true)
+            .all_interfaces(self.all_interfaces)
+            .packets(session.count);
         let mut options = OpenOptions::default()
             .mask(self.mask())
             .receive(true)
@@ -119,12 +125,9 @@ impl InputArgs {
             .snaplen(self.snaplen(spec))
             .promiscuous(!self.not_promiscuous && !is_every)
             .wait(self.wait)
-            .every_interface(true)
-            .mixed_links(true)
-            .all_interfaces(self.all_interfaces)
             .placement(self.placement(session)?)
             .latency(self.latency())
-            .packets(session.count)
+            .internal(internal)
             .ring_bytes(args::address_space("--ring", self.ring.or(self.buffer_size))?);
         self.steering.apply(spec, Purpose::Look, &mut options)?;
         let options = options.halt(halt.clone());

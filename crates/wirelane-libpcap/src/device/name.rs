@@ -125,7 +125,7 @@ mod tests {
     #[test]
     fn loopback_shows_each_packet_once() {
         let opening = port("lo", Settings::default());
-        assert!(!opening.options().outgoing);
+        assert!(!opening.options().internal.outgoing);
         let mask = opening.mask(true, true);
         assert!(mask.tx.is_empty() && mask.other);
         assert_eq!(opening.mask(false, true), QueueMask::NONE);

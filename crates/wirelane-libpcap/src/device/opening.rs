@@ -1,5 +1,6 @@
 //! A port that a device name selects, and how to open it.
 
+use wirelane::internal::port::ProgramOptions;
 use wirelane::port::{Backend, OpenOptions, Spec, Take};
 use wirelane::{QueueMask, QueueSet, inspect};
 use wirelane_os::iface;
@@ -59,7 +60,8 @@ impl Opening {
         let options = OpenOptions::default().mask(self.mask(true, true)).take(take);
         // libpcap has no counter for rejected packets, and its programs do not expect further
         // filters to be loaded.
-        options.outgoing(!self.is_loopback).count_rejected(false)
+        options
+            .internal(ProgramOptions::default().outgoing(!self.is_loopback).count_rejected(false))
     }
 
     /// Selects packets that the interface received, packets that the host sent, or both.
@@ -161,7 +163,7 @@ mod tests {
             ("xdp:eth9", Take::All),
         ] {
             let options = opening(spec, Settings::default()).options();
-            assert_eq!((options.take, options.take_management), (take, false), "{spec}");
+            assert_eq!(options.take, take, "{spec}");
         }
     }
 

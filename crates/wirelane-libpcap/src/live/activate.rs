@@ -89,7 +89,7 @@ pub(super) fn open(options: &Options, opening: &Opening) -> Result<Opened, Failu
             open = open.ring_bytes((all / opening.rings()).clamp(SMALLEST, LARGEST).max(least));
         } else {
             let asked = usize::try_from(options.buffer_size).ok();
-            open = open.all_rings(asked.filter(|bytes| *bytes > 0));
+            open.internal.all_rings = asked.filter(|bytes| *bytes > 0);
         }
     }
     let port = open_port(spec, &open).map_err(|error| match error.errno() {

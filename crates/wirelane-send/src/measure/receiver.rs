@@ -6,6 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use wirelane::error::{Error, Result};
+use wirelane::internal::port::ProgramOptions;
 use wirelane::pipeline::{Running, Threads};
 use wirelane::placement::Placement;
 use wirelane::port::{self, OpenOptions, Port, PortInfo, Spec};
@@ -48,7 +49,7 @@ impl Receiver {
             QueueMask { enabled: true, rx: QueueSet::All, tx: QueueSet::NONE, other: true };
         OpenOptions::default()
             .mask(received)
-            .outgoing(false)
+            .internal(ProgramOptions::default().outgoing(false))
             .promiscuous(true)
             .latency(Duration::from_millis(1))
             .placement(placement.clone())

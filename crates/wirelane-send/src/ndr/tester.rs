@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use wirelane::halt::Halt;
+use wirelane::internal::port::ProgramOptions;
 use wirelane::placement::Placement;
 use wirelane::port::{self, OpenOptions, PortInfo, Spec};
 use wirelane::session::Session;
@@ -192,7 +193,7 @@ impl Under {
         let options = OpenOptions::default()
             .receive(false)
             .transmit(true)
-            .outgoing(false)
+            .internal(ProgramOptions::default().outgoing(false))
             .placement(config.placement.clone());
         let port = port::open(&direction.sender, &options)?;
         let (traffic, receiver) = (&direction.traffic, &mut direction.receiver);

@@ -31,7 +31,7 @@ pub trait Control: Send + Sync {
         filter.map_or(Ok(()), |_| Err(Error::failed("port", cause).help("open it with port::open")))
     }
 
-    /// Replaces [`Forwarding::offload`](super::Forwarding::offload). Frames that the sender has
+    /// Replaces `Forwarding::offload`. Frames that the sender has
     /// already passed on do not change. Ports without such a sender ignore it.
     ///
     /// # Errors

@@ -37,6 +37,7 @@ mod options;
 pub mod packet;
 #[allow(clippy::module_inception, reason = "the type that all of it is about")]
 mod port;
+pub(crate) mod program_options;
 mod rx;
 pub mod sim;
 mod spec;
@@ -58,7 +59,7 @@ pub(crate) use self::offload::gro;
 pub use self::offload::gso;
 pub use self::offload::switches::{Offloads, Switches};
 pub use self::open::{open, shared_memory};
-pub use self::options::{Forwarding, MemoryShare, OpenOptions, Take};
+pub use self::options::{OpenOptions, Take};
 pub use self::port::Port;
 pub use self::rx::{Readiness, Receive, Rx};
 pub use self::spec::{Backend, Options, Spec};

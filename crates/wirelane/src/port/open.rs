@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use super::filtered::filtered;
 use super::info::Attempt;
-use super::options::{MemoryShare, OpenOptions, Take};
+use super::options::OpenOptions;
 use super::packet::{PacketPort, any};
 use super::port::Port;
+use super::program_options::MemoryShare;
 use super::spec::{Backend, Spec};
 use super::xdp::XdpPort;
 use super::{file, sim, tap};
@@ -27,7 +28,7 @@ use crate::port::offload::switches::{Offloads, Switches};
 /// errors.
 pub fn open(spec: &Spec, options: &OpenOptions) -> Result<Port> {
     if let Some((key, _)) =
-        spec.offloads.pairs().next().filter(|_| !options.forwarding.heeds_offloads)
+        spec.offloads.pairs().next().filter(|_| !options.internal.forwarding.heeds_offloads)
     {
         let cause = format!("'{key}' has no effect here: this command neither segments nor merges");
         return Err(Error::usage(format!("port '{spec}'"), cause).help("use `wirelane forward`"));
@@ -36,14 +37,14 @@ pub fn open(spec: &Spec, options: &OpenOptions) -> Result<Port> {
         let cause = "it cannot wait for a removed interface";
         return Err(Error::usage(format!("port '{spec}'"), cause).help("packet: can"));
     }
-    let is_every = options.every_interface && spec.name_text() == any::NAME;
+    let is_every = options.internal.every_interface && spec.name_text() == any::NAME;
     let mut port = match spec.backend {
         Some(Backend::Packet) | None if is_every => any::open(spec, options)?,
         Some(Backend::Sim) => filtered(sim::open(spec, options)?, options)?,
         Some(Backend::File) => filtered(file::open(spec, options)?, options)?,
         Some(Backend::Tap) => filtered(tap::open(spec, options)?, options)?,
         Some(Backend::Xdp) => XdpPort::open(spec, options)?.into(),
-        None if options.take == Take::All => best(spec, options)?,
+        None if options.take.takes_all() => best(spec, options)?,
         Some(Backend::Packet) | None => PacketPort::open(spec, options)?.into(),
     };
     let filter = options.filter.as_ref().filter(|_| options.receive);
@@ -53,7 +54,7 @@ pub fn open(spec: &Spec, options: &OpenOptions) -> Result<Port> {
 }
 
 /// Allocates frame memory for ports that will be opened with these arguments, so that they send
-/// each other's frames without a copy. Put each result into the port's [`OpenOptions::memory`]. The
+/// each other's frames without a copy. Put each result into the port's `ProgramOptions::memory`. The
 /// result is `None` for ports that cannot use it, and for all ports if fewer than two can.
 ///
 /// # Errors
@@ -94,7 +95,7 @@ fn is_candidate(spec: &Spec, options: &OpenOptions) -> bool {
     let mask = &options.mask;
     let copies = options.receive && mask.enabled && mask.tx.largest().is_some();
     // Options belong to one backend; without a backend they belong to `packet`.
-    options.take == Take::All && !copies && !options.wait && spec.options.is_empty()
+    options.take.takes_all() && !copies && !options.wait && spec.options.is_empty()
 }
 
 fn unsuitable(spec: &Spec, options: &OpenOptions) -> Error {

@@ -201,7 +201,7 @@ impl Port {
     }
 
     /// Whether received frames may need segmentation ([`Frame::offload`](crate::Frame::offload))
-    /// even without [`Forwarding::offload`](super::Forwarding::offload).
+    /// even if the program accepts no long frames.
     pub fn leaves_cutting(&self) -> bool {
         self.leaves_cutting
     }
@@ -212,8 +212,7 @@ impl Port {
     }
 
     /// Metadata of the capture file that it reads, for
-    /// [`OpenOptions::file_metadata`](super::OpenOptions::file_metadata) of the port that writes
-    /// the packets. `None` if it does not read a file.
+    /// `ProgramOptions::file_metadata` of the port that writes the packets. `None` if it does not read a file.
     pub fn file_metadata(&self) -> Option<&Arc<FileMetadata>> {
         self.file_metadata.as_ref()
     }

@@ -70,8 +70,7 @@ pub(crate) fn rx_only() -> OpenOptions {
 
 /// Options to receive the selected packets, to take them from the host's stack, and to transmit.
 pub(crate) fn options(mask: QueueMask) -> OpenOptions {
-    let take = Take::All;
-    OpenOptions::default().mask(mask).transmit(true).take(take).take_management(true)
+    OpenOptions::default().mask(mask).transmit(true).take(Take::AllAndManagement)
 }
 
 impl<'a> Session<'a> {

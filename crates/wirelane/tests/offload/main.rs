@@ -13,7 +13,8 @@ mod transfer;
 use std::sync::Arc;
 
 use wirelane::frame::{Protocols, SinkGso};
-use wirelane::port::{self, Forwarding, OpenOptions, Switches, Take};
+use wirelane::internal::port::{Forwarding, ProgramOptions};
+use wirelane::port::{self, OpenOptions, Switches, Take};
 use wirelane::session::Session;
 use wirelane::session::forward::{Forward, ForwardConfig, ForwardOutcome};
 use wirelane_testkit::netns::Namespace;
@@ -45,12 +46,12 @@ impl World {
             end.ethtool(&[&["-K", &end.interface][..], &off].concat());
         }
         left.run("ip", ["address", "flush", "dev", &pair.a.interface]);
+        let forwarding = Forwarding::default().offload(SinkGso::leaving(Protocols::ALL));
         let options = OpenOptions::default()
             .transmit(true)
             .promiscuous(true)
-            .take(Take::All)
-            .take_management(true)
-            .forwarding(Forwarding::default().offload(SinkGso::leaving(Protocols::ALL)));
+            .take(Take::AllAndManagement)
+            .internal(ProgramOptions::default().forwarding(forwarding));
         let specs =
             [format!("tap:wl-tap?queues={queues}"), format!("{backend}:{}", pair.a.interface)];
         let open = |spec: String| port::open(&spec.parse().unwrap(), &options).unwrap();

@@ -66,7 +66,8 @@ fn privileged_a_device_without_room_for_long_frames_stays_so() {
     drop((tap, control));
     // A device that was prepared for them accepts them.
     let ns = Namespace::new();
-    let options = options.forwarding(Forwarding::default().prepare_offload(true));
+    let forwarding = Forwarding::default().prepare_offload(true);
+    let options = options.internal(ProgramOptions::default().forwarding(forwarding));
     let tap = ns.inside(|| port::open(&"tap:wl-tap".parse().unwrap(), &options)).unwrap();
     tap.control().set_offload(SinkGso::leaving(Protocols::ALL)).unwrap();
 }

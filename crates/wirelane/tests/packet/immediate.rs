@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use rustix::net::SendFlags;
+use wirelane::internal::port::ProgramOptions;
 use wirelane::mask::Class;
 use wirelane::port::{OpenOptions, PortMode};
 use wirelane_os::packet::PacketSocket;
@@ -31,7 +32,9 @@ fn privileged_packets_longer_than_a_slot_are_whole() {
     sent.push(packets::udp4(90).vlan(100).length(9000).build());
     sent.push(packets::udp6(91).vlan(4095).length(1514).build());
     for snaplen in [OpenOptions::MAX_SNAPLEN, 40_000, 2000, 96, 14] {
-        let options = OpenOptions::default().snaplen(snaplen).outgoing(false);
+        let options = OpenOptions::default()
+            .snaplen(snaplen)
+            .internal(ProgramOptions::default().outgoing(false));
         let mut port = open(&ns, "packet:wl-long?ring=1Mi&retire=0", &options).unwrap();
         assert_eq!(port.info().mode, PortMode::TpacketV2);
         let mut ends = port.rx().unwrap();
@@ -65,7 +68,9 @@ fn privileged_packets_of_200_000_bytes_are_whole() {
     let lengths = [60, 65_600, 131_008, 131_009, 180_054, 200_000, 60, 200_000];
     let sent: Vec<_> = (0..).zip(lengths).map(|(n, length)| frame(n, length)).collect();
     for snaplen in [OpenOptions::MAX_SNAPLEN, 150_000, 96] {
-        let options = OpenOptions::default().snaplen(snaplen).outgoing(false);
+        let options = OpenOptions::default()
+            .snaplen(snaplen)
+            .internal(ProgramOptions::default().outgoing(false));
         let mut port = open(&ns, "packet:lo?retire=0", &options).unwrap();
         assert_eq!(port.info().mode, PortMode::TpacketV2);
         let mut ends = port.rx().unwrap();
@@ -133,7 +138,7 @@ fn privileged_what_finds_no_room_is_counted() {
     let ns = Namespace::new();
     let tap = MultiQueueTap::new(&ns, "wl-loss", 1);
     for (sent, length) in [(5000, 60), (30, 60_000)] {
-        let options = OpenOptions::default().outgoing(false);
+        let options = OpenOptions::default().internal(ProgramOptions::default().outgoing(false));
         let mut port = open(&ns, "packet:wl-loss?ring=64Ki&retire=0", &options).unwrap();
         let mut ends = port.rx().unwrap();
         port.start().unwrap();

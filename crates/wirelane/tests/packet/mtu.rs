@@ -1,5 +1,6 @@
 //! Interfaces of every MTU.
 
+use wirelane::internal::port::ProgramOptions;
 use wirelane::port;
 use wirelane::session::forward::{Forward, ForwardConfig};
 use wirelane_testkit::netns::Namespace;
@@ -30,7 +31,7 @@ fn privileged_every_frame_passes_at_every_mtu() {
             let spec = format!("packet:{name}{LONG}").parse().unwrap();
             middle.inside(|| port::open(&spec, &options)).unwrap()
         };
-        let source = OpenOptions::default().outgoing(false);
+        let source = OpenOptions::default().internal(ProgramOptions::default().outgoing(false));
         let ports = vec![
             open_in_the_middle(&first.b.interface, source),
             open_in_the_middle(&second.a.interface, transmitting()),

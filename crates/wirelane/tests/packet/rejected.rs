@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use wirelane::filter::Filter;
+use wirelane::internal::port::ProgramOptions;
 use wirelane::mask::QueueMask;
 use wirelane::port;
 use wirelane::session::capture::{Capture, CaptureConfig};
@@ -249,7 +250,8 @@ fn privileged_all_interfaces_count_together() {
     let (socket, local) = (host(&ns, &pair.a.interface), host(&ns, "lo"));
     let run = |options: OpenOptions| {
         let spec = format!("any{QUICK}").parse().unwrap();
-        let options = options.every_interface(true).filter(filter("udp"));
+        let options =
+            options.internal(ProgramOptions::default().every_interface(true)).filter(filter("udp"));
         let port = ns.inside(|| port::open(&spec, &options)).unwrap();
         let capture = Capture::start(vec![port], &CaptureConfig::default()).unwrap();
         (0..9).for_each(|n| tap.write(n as usize % 2, &packets::raw(n)));
@@ -334,10 +336,15 @@ fn privileged_what_nobody_counts_is_unknown_with_a_reason() {
             "the port waits for the next interface of its name",
         ),
         (&shared, options(), &[NetRaw, Bpf], "other ports share the interface"),
-        (QUICK, options().count_rejected(false), &[NetRaw, Bpf], "the program does not ask for it"),
         (
             QUICK,
-            OpenOptions::default().packets(100),
+            options().internal(ProgramOptions::default().count_rejected(false)),
+            &[NetRaw, Bpf],
+            "the program does not ask for it",
+        ),
+        (
+            QUICK,
+            OpenOptions::default().internal(ProgramOptions::default().packets(100)),
             &[NetRaw, Bpf],
             "a capture of so many packets that begins without a filter saves the time",
         ),

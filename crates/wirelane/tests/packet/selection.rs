@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use wirelane::internal::port::ProgramOptions;
 use wirelane::mask::{Class, QueueMask};
 use wirelane::port::OpenOptions;
 use wirelane_os::iface;
@@ -332,7 +333,8 @@ fn privileged_a_port_without_outgoing_packets_receives_and_selects_none() {
     }
     let ns = Namespace::new();
     let tap = MultiQueueTap::new(&ns, "wl-inw", 2);
-    let options = masked(mask(&[0, 1], &[], true)).outgoing(false);
+    let options =
+        masked(mask(&[0, 1], &[], true)).internal(ProgramOptions::default().outgoing(false));
     let mut port = quick(&ns, "wl-inw", &options);
     let mut ends = port.rx().unwrap();
     port.start().unwrap();

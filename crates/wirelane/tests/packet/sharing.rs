@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use wirelane::internal::port::ProgramOptions;
 use wirelane::mask::Class;
 use wirelane::port::OpenOptions;
 use wirelane_os::iface;
@@ -212,7 +213,11 @@ fn privileged_groups_are_apart() {
         .map(|group| with_ends(sharing(&ns, &format!("wl-apart{group}"), &OpenOptions::default())))
         .collect();
     // One port ignores outgoing packets, and one does not share.
-    ports.push(with_ends(sharing(&ns, "wl-apart?share=flow", &rx.outgoing(false))));
+    ports.push(with_ends(sharing(
+        &ns,
+        "wl-apart?share=flow",
+        &rx.internal(ProgramOptions::default().outgoing(false)),
+    )));
     let mut alone = quick(&ns, "wl-apart", &OpenOptions::default());
     let mut ends = alone.rx().unwrap();
     alone.start().unwrap();

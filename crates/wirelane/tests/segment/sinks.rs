@@ -7,10 +7,11 @@ use std::time::{Duration, Instant};
 
 use wirelane::Batch;
 use wirelane::frame::{Gso, Offload, Protocols};
+use wirelane::internal::port::{Forwarding, ProgramOptions};
 use wirelane::pcap::CaptureReader;
 use wirelane::pool::{Pool, PoolConfig};
 use wirelane::port::packet::PacketPort;
-use wirelane::port::{self, Forwarding, OpenOptions, Port, Rx, Switches, Tx, gso};
+use wirelane::port::{self, OpenOptions, Port, Rx, Switches, Tx, gso};
 use wirelane::segment::{SegmentCounters, Segmenter};
 use wirelane_os::iface;
 use wirelane_os::packet::PacketSocket;
@@ -162,7 +163,7 @@ impl Bed {
             let options = OpenOptions::default()
                 .receive(false)
                 .transmit(true)
-                .forwarding(Forwarding::default().cuts(true));
+                .internal(ProgramOptions::default().forwarding(Forwarding::default().cuts(true)));
             ns.inside(|| port::open(&spec.parse().unwrap(), &options).unwrap())
         };
         let mut others = Vec::new();
@@ -368,8 +369,8 @@ fn privileged_super_frames_are_received_as_they_were_sent() {
     let (left, right) = (Namespace::new(), Namespace::new());
     let pair = VethPair::new(&left, &right, 1, 1500);
     let quick = Some(Duration::from_millis(1));
-    let intact =
-        OpenOptions::default().latency(quick).forwarding(Forwarding::default().intact(true));
+    let intact = ProgramOptions::default().forwarding(Forwarding::default().intact(true));
+    let intact = OpenOptions::default().latency(quick).internal(intact);
     let spec = format!("packet:{}", pair.b.interface).parse().unwrap();
     let mut receiver = right.inside(|| PacketPort::open(&spec, &intact).unwrap());
     let mut ends = receiver.rx().unwrap();

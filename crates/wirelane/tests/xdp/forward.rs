@@ -1,5 +1,6 @@
 //! Forwarding between ports: without a copy within one memory region, with a copy otherwise.
 
+use wirelane::internal::port::ProgramOptions;
 use wirelane::port::{Backend, shared_memory};
 use wirelane::session::forward::{Forward, ForwardConfig, ForwardOutcome};
 use wirelane_testkit::privileged;
@@ -93,7 +94,8 @@ fn privileged_ports_of_one_region_forward_without_a_copy() {
             let shares = chain.middle.inside(|| shared_memory(&pairs).unwrap());
             let mut shares = shares.into_iter();
             let ports = specs.each_ref().map(|spec| {
-                let options = both().memory(shares.next().unwrap());
+                let options =
+                    both().internal(ProgramOptions::default().memory(shares.next().unwrap()));
                 chain.middle.inside(|| XdpPort::open(spec, &options).unwrap())
             });
             assert!(ports[0].shares_memory_with(&ports[1]));

@@ -18,8 +18,8 @@ use std::time::{Duration, Instant};
 use wirelane::mask::{Class, QueueMask, QueueSet};
 use wirelane::port::xdp::XdpPort;
 use wirelane::port::{
-    Backend, Control, Forwarding, FrameCounts, OpenOptions, Outcome, Port, PortMode, Readiness, Rx,
-    Spec, Take, Tx,
+    Backend, Control, FrameCounts, OpenOptions, Outcome, Port, PortMode, Readiness, Rx, Spec, Take,
+    Tx,
 };
 use wirelane::{Batch, Error};
 use wirelane_testkit::netns::Namespace;
@@ -67,7 +67,7 @@ fn open(ns: &Namespace, spec: &str, options: &OpenOptions) -> Result<XdpPort, Er
 }
 
 fn receiving() -> OpenOptions {
-    OpenOptions::default().take(Take::All).take_management(true)
+    OpenOptions::default().take(Take::AllAndManagement)
 }
 
 fn sending() -> OpenOptions {

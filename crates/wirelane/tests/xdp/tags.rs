@@ -2,6 +2,7 @@
 //! usual.
 
 use wirelane::filter::Filter;
+use wirelane::internal::port::{Forwarding, ProgramOptions};
 use wirelane::port::packet::PacketPort;
 use wirelane_os::bpf::{Insn, Link, Load, Program, ProgramType, Reg};
 use wirelane_os::iface;
@@ -145,7 +146,9 @@ fn privileged_who_sends_packets_on_is_refused_a_port_that_loses_tags() {
     }
     let bench = Bench::new(1, 1500);
     let name = &bench.pair.b.interface;
-    let intact = receiving().forwarding(Forwarding::default().intact(true));
+    let intact = ProgramOptions::default().forwarding(Forwarding::default().intact(true));
+    let sender = sending().internal(intact.clone());
+    let intact = receiving().internal(intact);
     let generic = format!("xdp:{name}?mode=generic");
     // The setting of this interface does not matter, because the other end decides.
     for rxvlan in ["on", "off"] {
@@ -160,7 +163,7 @@ fn privileged_who_sends_packets_on_is_refused_a_port_that_loses_tags() {
     assert_eq!(port.info().mode, PortMode::Native);
     drop(port);
     open(&bench.far, &format!("{generic}&tags=off"), &intact).unwrap();
-    open(&bench.far, &generic, &sending().forwarding(Forwarding::default().intact(true))).unwrap();
+    open(&bench.far, &generic, &sender).unwrap();
 }
 
 #[test]
@@ -174,8 +177,7 @@ fn privileged_filters_see_tags_and_the_host_gets_its_packets_as_ever() {
     for take_management in [false, true] {
         let options = OpenOptions::default()
             .filter(filter.clone())
-            .take(Take::Matching)
-            .take_management(take_management);
+            .take(Take::Matching.management(take_management));
         let mut taker = bench.far("?mode=native", &options);
         let spec: Spec = format!("packet:{}", bench.pair.b.interface).parse().unwrap();
         let watching = OpenOptions::default();

@@ -172,9 +172,12 @@ impl<'a> Bed<'a> {
         let is_ours = one.named.is_none();
         let options = OpenOptions::default()
             .mask(QueueMask { rx: QueueSet::All, ..QueueMask::NONE })
-            .take(if is_ours || self.ports.take_all { Take::All } else { Take::Nothing })
-            // The interfaces of the lab lead nowhere else.
-            .take_management(is_ours)
+            .take(match (is_ours, self.ports.take_all) {
+                // The interfaces of the lab lead nowhere else.
+                (true, _) => Take::AllAndManagement,
+                (false, true) => Take::All,
+                (false, false) => Take::Nothing,
+            })
             // The packets of the sender have no receiver's address.
             .promiscuous(one.load.is_some());
         let mut port = bed::open(lab.map(|lab| &lab.far), &spec, &options)?;

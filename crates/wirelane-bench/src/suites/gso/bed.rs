@@ -56,9 +56,10 @@ use crate::suites::gso::quota::Quota;
 use crate::suites::gso::traffic::{DATAGRAM, Ends, Transfer};
 use wirelane::error::{Error, Result};
 use wirelane::frame::{Protocols, SinkGso};
+use wirelane::internal::port::{Forwarding, ProgramOptions};
 use wirelane::mask::{QueueMask, QueueSet};
 use wirelane::placement::Placement;
-use wirelane::port::{self, Forwarding, OpenOptions, Spec, Switches, Take};
+use wirelane::port::{self, OpenOptions, Spec, Switches, Take};
 use wirelane::session::forward::{Forward, ForwardConfig};
 use wirelane_lab::{Lab, LabConfig, Site};
 
@@ -303,20 +304,19 @@ impl Trial<'_> {
 
 /// The options of both ports. With `cuts`, Wirelane segments frames between them.
 fn options(cuts: bool, placement: &Placement) -> OpenOptions {
+    let offload = match cuts {
+        true => SinkGso { tcp4: true, tcp6: true, udp: true, udp_fragment: false },
+        false => SinkGso::default(),
+    };
+    let forwarding = Forwarding::default().cuts(cuts).offload(offload);
     OpenOptions::default()
         .mask(QueueMask { enabled: true, rx: QueueSet::All, tx: QueueSet::NONE, other: true })
         .transmit(true)
-        .outgoing(false)
         .promiscuous(true)
         .latency(Duration::from_millis(1))
         .placement(placement.clone())
-        .take(Take::All)
-        .take_management(true)
-        .forwarding(Forwarding::default().cuts(cuts).offload(if cuts {
-            SinkGso { tcp4: true, tcp6: true, udp: true, udp_fragment: false }
-        } else {
-            SinkGso::default()
-        }))
+        .take(Take::AllAndManagement)
+        .internal(ProgramOptions::default().outgoing(false).forwarding(forwarding))
 }
 
 /// Turns on GRO for an interface, in separate kernel threads, and returns these threads.

@@ -64,8 +64,7 @@ impl Receiver {
         let (site, take) = at.unzip();
         let take = take.flatten();
         let options = OpenOptions::default()
-            .take(take.unwrap_or(Take::All))
-            .take_management(take.is_none())
+            .take(take.unwrap_or(Take::AllAndManagement))
             .mask(QueueMask { rx: QueueSet::All, ..QueueMask::NONE })
             .placement(placement.clone());
         let mut port = bed::open(site, spec, &options)?;

@@ -85,9 +85,8 @@ impl Trial<'_> {
     fn open(&self, spec: &Spec, kind: Task) -> Result<Vec<Port>> {
         let to = self.to.filter(|_| kind == Task::L2fwd);
         let options = OpenOptions::default()
-            .take(self.take)
             // The interfaces of the lab carry no management traffic.
-            .take_management(self.site.is_some())
+            .take(self.take.management(self.site.is_some()))
             // The packets of the sender have an address that no host has.
             .promiscuous(self.site.is_none() && self.load.is_some())
             .mask(QueueMask { rx: QueueSet::All, ..QueueMask::NONE })
@@ -99,7 +98,7 @@ impl Trial<'_> {
         let pairs: Vec<_> = wanted.iter().map(|(spec, options)| (*spec, options)).collect();
         let memory = port::shared_memory(&pairs)?;
         let open = |((spec, mut options), share): ((&Spec, OpenOptions), _)| {
-            options.memory = share;
+            options.internal.memory = share;
             bed::open(self.site, spec, &options)
         };
         wanted.into_iter().zip(memory).map(open).collect()

@@ -14,10 +14,9 @@ use std::sync::Arc;
 
 use wirelane::frame::Protocols;
 use wirelane::halt::Halt;
+use wirelane::internal::port::{Forwarding, ProgramOptions};
 use wirelane::placement::Placement;
-use wirelane::port::{
-    self, Backend, Forwarding, Offloads, OpenOptions, Port, Spec, Switches, Take,
-};
+use wirelane::port::{self, Backend, Offloads, OpenOptions, Port, Spec, Switches, Take};
 use wirelane::stats::TxStats;
 use wirelane::{Error, Result};
 use wirelane_os::affinity;
@@ -140,15 +139,15 @@ fn nothing_sent(outcome: &SendOutcome, args: &SendArgs) -> Error {
 /// # Errors
 /// The port cannot be opened for sending.
 fn open(args: &SendArgs, spec: &Spec, placement: &Placement, halt: &Halt) -> Result<(Port, u32)> {
+    let forwarding = Forwarding::default().cuts(args.gso.is_some()).heeds_offloads(true);
     let options = OpenOptions::default()
         .receive(false)
         .transmit(true)
-        .outgoing(false)
         .halt(halt.clone())
         .placement(placement.clone())
         // The port receives no packets, so it takes none: this only allows AF_XDP for a bare name.
         .take(Take::All)
-        .forwarding(Forwarding::default().cuts(args.gso.is_some()).heeds_offloads(true));
+        .internal(ProgramOptions::default().outgoing(false).forwarding(forwarding));
     let mut port = port::open(spec, &options)?;
     if port.info().link_type != 1 {
         let cause = format!("its link type is {}, not Ethernet", port.info().link_type);

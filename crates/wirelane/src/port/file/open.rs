@@ -34,7 +34,7 @@ const SMALL: PoolConfig =
 ///
 /// # Errors
 /// The file cannot be opened or created, is not a capture file, or has several link types without
-/// [`OpenOptions::mixed_links`]. Or an unknown option, a mask with a queue that the file does not
+/// `ProgramOptions::mixed_links`. Or an unknown option, a mask with a queue that the file does not
 /// record, or both directions at once.
 pub fn open(spec: &Spec, options: &OpenOptions) -> Result<Port> {
     let object = || format!("port '{spec}'");
@@ -58,12 +58,12 @@ fn read(spec: &Spec, options: &OpenOptions) -> Result<Port> {
     let early = reader.interfaces().len();
     let path = Path::new(&spec.name);
     // Only pcapng, which has sections, describes interfaces late.
-    let has_late = options.all_interfaces && reader.section().is_some() && path.is_file();
+    let has_late = options.internal.all_interfaces && reader.section().is_some() && path.is_file();
     let interfaces = match has_late {
         true => every_interface(path, &halt)?,
         false => reader.interfaces().to_vec(),
     };
-    let mut origins = Origins::new(options.mixed_links);
+    let mut origins = Origins::new(options.internal.mixed_links);
     origins.extend(&interfaces, reader.name())?;
     let queues = [Class::Rx, Class::Tx].map(|class| origins.queues(class));
     let switch =
@@ -114,7 +114,7 @@ fn write(spec: &Spec, options: &OpenOptions) -> Result<Port> {
     spec.options().finish()?;
     let halt = options.halt.below();
     let mut writer = WriterOptions {
-        inputs: options.inputs.clone(),
+        inputs: options.internal.inputs.clone(),
         cancel: halt.clone().into(),
         room: memory::for_writers,
         ..WriterOptions::of_path(spec.name.as_ref())
@@ -123,7 +123,7 @@ fn write(spec: &Spec, options: &OpenOptions) -> Result<Port> {
         snaplen: options.snaplen,
         ..pcap::Source::new(&spec.to_string(), Class::Tx, Some(0))
     }];
-    if let Some(metadata) = &options.file_metadata {
+    if let Some(metadata) = &options.internal.file_metadata {
         writer.section.inherit(&[metadata.section()]);
         if let Some(table) = metadata.interface_table() {
             sources = table.entries().iter().map(|entry| entry.source.clone()).collect();

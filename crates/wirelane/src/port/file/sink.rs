@@ -48,7 +48,7 @@ impl Sink {
         options: &OpenOptions,
         progress: &Arc<Progress>,
     ) -> Self {
-        let metadata = options.file_metadata.as_ref();
+        let metadata = options.internal.file_metadata.as_ref();
         Self {
             writer,
             pool,

@@ -26,8 +26,7 @@ use crate::sync::lock;
 const FULL: usize = 16 << 20;
 
 /// Metadata of a capture file that is read as a port, for
-/// [`OpenOptions::file_metadata`](crate::port::OpenOptions::file_metadata) of the port that writes
-/// its packets.
+/// `ProgramOptions::file_metadata` of the port that writes its packets.
 #[derive(Debug)]
 pub struct FileMetadata {
     /// The path of the file.

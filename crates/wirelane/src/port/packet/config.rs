@@ -132,7 +132,8 @@ impl Config {
             let cause = format!("a block of {block} bytes exceeds a quarter of the ring of {ring}");
             return Err(Error::usage(format!("port '{spec}'"), cause));
         }
-        let (all_rings, packets, latency) = (open.all_rings, open.packets, open.latency);
+        let (all_rings, packets, latency) =
+            (open.internal.all_rings, open.internal.packets, open.latency);
         Ok(Self { ring, block, all_rings, packets, retire, latency, bypass, vnet, share })
     }
 
@@ -270,6 +271,7 @@ fn bytes(text: &str) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::port::program_options::ProgramOptions;
 
     /// Bytes of the longest frames of most interfaces.
     const USUAL: usize = 65_600;
@@ -375,12 +377,12 @@ mod tests {
     #[test]
     fn programs_say_how_much_they_want_in_all() {
         for longest in [96, USUAL, usize::MAX] {
-            let open = OpenOptions::default().all_rings(1);
+            let open = OpenOptions::default().internal(ProgramOptions::default().all_rings(1));
             let config = Config::parse(&"a".parse().unwrap(), &open).unwrap();
             assert!(config.shape(1, longest).0 >= longest.min(LARGEST_BLOCK), "{longest}");
         }
         let shape = |bytes: usize, rings| {
-            let open = OpenOptions::default().all_rings(bytes);
+            let open = OpenOptions::default().internal(ProgramOptions::default().all_rings(bytes));
             let (block, count) =
                 Config::parse(&"a".parse().unwrap(), &open).unwrap().shape(rings, USUAL);
             block * count
@@ -431,7 +433,11 @@ mod tests {
     fn few_packets_need_little_memory() {
         let shape = |query: &str, packets, rings| {
             let spec = format!("packet:a{query}").parse().unwrap();
-            let config = Config::parse(&spec, &OpenOptions::default().packets(packets)).unwrap();
+            let config = Config::parse(
+                &spec,
+                &OpenOptions::default().internal(ProgramOptions::default().packets(packets)),
+            )
+            .unwrap();
             (config.shape(rings, USUAL), config.excluded(config.shape(rings, USUAL)))
         };
         let small = (128 << 10, 4);
@@ -440,7 +446,7 @@ mod tests {
         }
         assert_eq!(shape("", 10, 5).0, (128 << 10, 10));
         assert_eq!(shape("", 100, 5).0, (128 << 10, 64));
-        let few = OpenOptions::default().packets(10);
+        let few = OpenOptions::default().internal(ProgramOptions::default().packets(10));
         let few = Config::parse(&"a".parse().unwrap(), &few).unwrap();
         assert_eq!([few.retire(10), few.retire(8)], [RETIRE, LONGEST_RETIRE]);
         // Never more than without a count.

@@ -34,11 +34,11 @@
 //! interface of its name: rings and programs are kept, and no privilege is needed. A socket in a
 //! fanout group cannot be bound again, so such a port has no group.
 //!
-//! With `vnet=auto` a program that segments frames sets
-//! [`Forwarding::cuts`](super::Forwarding::cuts); see `tx`. Packets of local senders, and packets
-//! that the kernel has merged (GRO), can be longer than the MTU. A forwarder sets
-//! [`Forwarding::intact`](super::Forwarding::intact): each such frame then describes its
-//! segmentation ([`Frame::offload`](crate::Frame::offload)).
+//! With `vnet=auto` a program that segments frames uses
+//! [`OpenOptions::forwarder`](super::OpenOptions::forwarder); see `tx`. Packets of local senders,
+//! and packets that the kernel has merged (GRO), can be longer than the MTU. With the options of a
+//! forwarder, each such frame describes its segmentation
+//! ([`Frame::offload`](crate::Frame::offload)).
 //!
 //! VLAN tags do not count towards the MTU: a full packet can have two. A veth pair or a bridge
 //! drops packets that exceed the MTU of the receiving end by more than one tag
@@ -60,18 +60,16 @@
 //! ([`sk_attach_filter`](https://github.com/torvalds/linux/blob/v6.18/net/core/filter.c)). Other
 //! sockets are not touched. Excluded queues have rings of 2 MiB, because the kernel clears ring
 //! memory page by page, and most of these rings are never used. For the same reason, a program that
-//! ends after a few packets ([`OpenOptions::packets`](super::OpenOptions)) has rings with 5 KiB per
-//! packet and at least 512 KiB; the default is up to 16 MiB.
+//! ends after a few packets (`-c`) has rings with 5 KiB per packet and at least 512 KiB; the default
+//! is up to 16 MiB.
 //!
 //! Opening has the same steps as `xdp:`, without modes, and falls back to smaller rings when memory
 //! is short.
 //!
-//! A port with [`OpenOptions::outgoing`](super::OpenOptions) off sets PACKET_IGNORE_OUTGOING.
-//! Otherwise the kernel copies every sent packet for the receiving rings, whose programs reject it
+//! The port of a forwarder sets PACKET_IGNORE_OUTGOING. Otherwise the kernel copies every sent packet for the receiving rings, whose programs reject it
 //! ([`dev_queue_xmit_nit`](https://github.com/torvalds/linux/blob/v6.18/net/core/dev.c)).
 //!
-//! With [`Forwarding::intact`](super::Forwarding::intact) each received packet has a
-//! `virtio_net_hdr`, which distinguishes a merged frame from a long packet. Such frames are
+//! Each packet that a forwarder receives has a `virtio_net_hdr`, which distinguishes a merged frame from a long packet. Such frames are
 //! segmented regardless of the switches.
 
 pub(in crate::port) mod any;

@@ -55,7 +55,7 @@ impl PacketPlan {
             return Err(Error::usage(format!("port '{spec}'"), cause));
         }
         let mut device = Device::find(spec)?;
-        device.outgoing = options.outgoing;
+        device.outgoing = options.internal.outgoing;
         device.check_spec(spec)?;
         device.check_mask(spec, &options.mask)?;
         let mut notes = if options.receive { device.notes() } else { Vec::new() };
@@ -63,7 +63,7 @@ impl PacketPlan {
             _ if !options.transmit => SinkGso::default(),
             // The kernel inserts fragment headers after all extension headers, against RFC 8200.
             Vnet::On => SinkGso { tcp4: true, tcp6: true, udp: true, udp_fragment: false },
-            Vnet::Auto if options.forwarding.cuts => device.segments(),
+            Vnet::Auto if options.internal.forwarding.cuts => device.segments(),
             Vnet::Auto | Vnet::Off => SinkGso::default(),
         };
         // "linux/virtio_net.h: Support USO offload in vnet header" is in 6.2; older kernels reject
@@ -91,7 +91,7 @@ impl PacketPlan {
             wait: options.wait,
             uncounted: options.uncounted(),
             // A forwarder must know which packets need segmentation, from any sender.
-            tells_offloads: options.forwarding.intact && device.is_ethernet(),
+            tells_offloads: options.internal.forwarding.intact && device.is_ethernet(),
             handed_on,
             notes,
             spec: spec.clone(),

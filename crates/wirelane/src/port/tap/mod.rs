@@ -8,8 +8,8 @@
 //! The port receives on queue i the packets that the kernel sends through queue i, and vice versa.
 //! The device is created if missing, and removed with the port unless `persist=on`.
 //!
-//! With [`Forwarding::offload`](super::Forwarding::offload) the kernel leaves segmentation and
-//! checksums to this port's receiver: it sends frames of up to 64 KB, each with an
+//! If a forwarder accepts long frames, the kernel leaves segmentation and checksums to this port's
+//! receiver: it sends frames of up to 64 KB, each with an
 //! [`Offload`](crate::frame::Offload). In the other direction it always accepts such frames.
 //!
 //! If the stack sends faster than the program receives, the kernel drops packets (`txqueuelen`

@@ -54,10 +54,10 @@ pub(crate) fn open(spec: &Spec, options: &OpenOptions) -> Result<Port> {
         Tap::open(name, usize::from(queues), tap_options).map_err(|error| refused(spec, error))?;
     let os = |error: OsError| refused(spec, error);
     let leaves_datagrams = tap.leaves_datagrams().map_err(os)?;
-    let offload = control::tun_offload(options.forwarding.offload, leaves_datagrams);
+    let offload = control::tun_offload(options.internal.forwarding.offload, leaves_datagrams);
     tap.set_offload(offload).map_err(os)?;
     let mut notes = Vec::new();
-    if options.forwarding.offload.udp && !leaves_datagrams {
+    if options.internal.forwarding.offload.udp && !leaves_datagrams {
         notes.push(format!("{name}: before Linux 6.2 the kernel itself cuts long datagrams"));
     }
     if existed {
@@ -66,7 +66,7 @@ pub(crate) fn open(spec: &Spec, options: &OpenOptions) -> Result<Port> {
     if let Some(mtu) = config.mtu {
         iface::set_mtu(tap.name(), mtu).map_err(os)?;
     }
-    let takes_long = offload.checksum || options.forwarding.prepare_offload;
+    let takes_long = offload.checksum || options.internal.forwarding.prepare_offload;
     let open = spec.queues.clone().unwrap_or(QueueSet::All);
     let mask = options.mask.clone();
     let device = Device::new(spec, tap, queues, open, mask, takes_long, leaves_datagrams)?;

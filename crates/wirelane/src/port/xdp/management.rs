@@ -26,7 +26,7 @@ use wirelane_os::bpf::{Alu, Assembler, Cond, Insn, Label, Reg, Size};
 pub(super) const EXTENSIONS: usize = 6;
 
 /// Whether packets of a TCP connection between these ports stay with the host unless a port takes
-/// them ([`OpenOptions::take_management`](crate::port::OpenOptions::take_management)).
+/// them ([`Take::takes_management`](crate::port::Take::takes_management)).
 pub fn keeps_tcp(ports: [u16; 2]) -> bool {
     ports.iter().any(|port| TCP_PORTS.contains(port))
 }

@@ -14,16 +14,17 @@
 //! is required: if the driver refuses it, opening fails.
 //!
 //! Packets that a port takes do not reach the host, unlike with `packet:`. So
-//! [`OpenOptions::take`](super::OpenOptions) must name them, and packets that keep the host
-//! reachable remain with it unless [`OpenOptions::take_management`](super::OpenOptions) is set. All
-//! other packets continue up the stack unchanged.
+//! [`OpenOptions::take`](super::OpenOptions::take) must name them. Packets that keep the host
+//! reachable remain with it unless [`Take`](super::Take) includes the management packets. All other
+//! packets continue up the stack unchanged.
 //!
 #![doc = include_str!("options.md")]
 //!
 //! [`Frame::rx_hash`](crate::Frame::rx_hash) and
 //! [`Frame::hardware_timestamp`](crate::Frame::hardware_timestamp) return the driver's metadata of
 //! a packet. [`Tx::sent`](super::Tx::sent) returns transmitted packets with their times. A
-//! forwarder sets [`Forwarding::intact`](super::Forwarding::intact).
+//! forwarder refuses drivers that change packets
+//! ([`OpenOptions::forwarder`](super::OpenOptions::forwarder)).
 //!
 //! Reading order: `config`, `plan` (decisions before the first attempt), `negotiate` and `attempt`
 //! (which mode, and why), `metadata` (requests to the driver), `program`, `tags`, `hints` and

@@ -67,7 +67,7 @@ impl XdpPort {
         attempts: &mut Vec<Attempt>,
     ) -> Result<Self> {
         let budget = Allotment::of_rest();
-        let budget = match &options.memory {
+        let budget = match &options.internal.memory {
             Some(share) => budget.or_taken(share.bytes),
             None => budget,
         };

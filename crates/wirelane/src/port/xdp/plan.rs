@@ -14,7 +14,8 @@ use crate::mask::{Class, QueueMask};
 use crate::memory::Allotment;
 use crate::pool::{Pool, Region};
 use crate::port::device::{Device, ETHERNET};
-use crate::port::options::{MemoryShare, OpenOptions, Take};
+use crate::port::options::{OpenOptions, Take};
+use crate::port::program_options::MemoryShare;
 use crate::port::spec::Spec;
 
 /// An AF_XDP port to open, in one of several modes.
@@ -66,10 +67,10 @@ impl XdpPlan {
                 Take::Nothing => {
                     Some("AF_XDP takes packets away from the host, which was not requested")
                 }
-                Take::Matching if filter.is_none() => {
+                Take::Matching | Take::MatchingAndManagement if filter.is_none() => {
                     Some("AF_XDP takes packets away from the host; say which ones")
                 }
-                Take::Matching | Take::All => None,
+                _ => None,
             };
             if let Some(cause) = cause {
                 return Err(Error::usage(format!("port '{spec}'"), cause).help(format!(
@@ -101,7 +102,7 @@ impl XdpPlan {
         if requests.is_empty() {
             return Err(Error::usage(format!("port '{spec}'"), "there is no queue to open"));
         }
-        let verdicts = Verdicts { keep_management: !options.take_management, filter };
+        let verdicts = Verdicts { keep_management: !options.take.takes_management(), filter };
         let mut plan = Self {
             offers: DeviceOffers::of(&device)?,
             numa_node: device.numa_node().or(options.placement.numa_node(0)),
@@ -112,13 +113,13 @@ impl XdpPlan {
             requests,
             receive: options.receive,
             transmit: options.transmit,
-            intact: options.forwarding.intact,
+            intact: options.internal.forwarding.intact,
             promiscuous: options.promiscuous,
             snaplen: options.clamped_snaplen(),
             mask: options.mask.clone(),
-            may_take_all: options.take == Take::All,
+            may_take_all: options.take.takes_all(),
             verdicts,
-            memory: options.memory.clone(),
+            memory: options.internal.memory.clone(),
             notes: Vec::new(),
         };
         if plan.config.frames.is_none() {
