@@ -7,7 +7,7 @@
 use std::time::Instant;
 
 use wirelane::Batch;
-use wirelane::port::sim;
+use wirelane::internal::sim;
 use wirelane::port::{OpenOptions, Rx};
 use wirelane_wire::ethernet;
 

@@ -76,7 +76,7 @@ impl Environment {
             governor: governor(Path::new("/sys/devices/system/cpu")),
             mitigations: mitigations(Path::new("/sys/devices/system/cpu/vulnerabilities")),
             revision: None,
-            seed: wirelane::port::sim::DEFAULT_SEED,
+            seed: wirelane::internal::sim::DEFAULT_SEED,
             programs: peers::installed(),
             commands: Vec::new(),
             clock: Instant::now(),

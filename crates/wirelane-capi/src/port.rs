@@ -3,7 +3,8 @@
 use std::ffi::{CString, c_char};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use wirelane::port::{Accounting, Control, Port, PortInfo, Rx, Tx};
+use wirelane::internal::port::Accounting;
+use wirelane::port::{Control, Port, PortInfo, Rx, Tx};
 use wirelane::stats::{RxCounters, TxCounters};
 
 use crate::error::{Failure, Result};

@@ -50,7 +50,7 @@ pub fn reason(error: wirelane::Error) -> String {
 /// # Errors
 /// The text is no such value; the message says what to write.
 pub fn count(text: &str) -> Result<u64, String> {
-    wirelane::port::parse_number(text)
+    wirelane::internal::port::parse_number(text)
         .filter(|count| *count > 0)
         .ok_or_else(|| "write a number above 0, such as 1000, 10k or 5M".into())
 }

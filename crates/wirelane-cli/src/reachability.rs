@@ -6,7 +6,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use serde::Serialize;
-use wirelane::port::xdp::keeps_tcp;
+use wirelane::internal::xdp::keeps_tcp;
 use wirelane::{Error, Result};
 use wirelane_filter::{Interpreter, Packet, Program};
 

@@ -3,7 +3,8 @@
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
-use wirelane::port::{Backend, Offloads, Spec};
+use wirelane::internal::port::Offloads;
+use wirelane::port::{Backend, Spec};
 use wirelane::{Error, Result};
 
 /// The sources and the filter that the words of a command line name.

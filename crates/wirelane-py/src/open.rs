@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 
 use pyo3::prelude::*;
-use wirelane::port::{Backend, Offloads, Spec};
+use wirelane::internal::port::Offloads;
+use wirelane::port::{Backend, Spec};
 
 use crate::error::OrRaise as _;
 use crate::options::Arguments;

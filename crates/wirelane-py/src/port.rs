@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use pyo3::prelude::*;
 use serde_json::json;
 use wirelane::QueueMask;
-use wirelane::port::{Accounting, Control, PortInfo, Spec};
+use wirelane::internal::port::Accounting;
+use wirelane::port::{Control, PortInfo, Spec};
 use wirelane::session::monitor::Monitor;
 use wirelane::stats::QueueStats;
 

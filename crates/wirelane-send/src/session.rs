@@ -6,9 +6,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use wirelane::halt::Halt;
+use wirelane::internal::port::XpsWatch;
 use wirelane::pipeline::Handle;
 use wirelane::placement::Placement;
-use wirelane::port::{Backend, FrameCounts, Port, PortInfo, XpsWatch};
+use wirelane::port::{Backend, FrameCounts, Port, PortInfo};
 use wirelane::segment::SegmentStats;
 use wirelane::session::monitor::{Monitor, Reading};
 use wirelane::session::{Session, Worker};

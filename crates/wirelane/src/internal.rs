@@ -28,5 +28,47 @@ macro_rules! setters {
 /// Ports: options and details that the public API hides.
 #[cfg(not(loom))]
 pub mod port {
+    pub use crate::port::accounting::Accounting;
+    pub use crate::port::control::Passed;
+    pub use crate::port::help::{BackendHelp, SpecOption};
+    pub use crate::port::info::tell_apart;
+    pub use crate::port::metadata::file::FileMetadata;
+    pub use crate::port::number::parse_number;
+    pub use crate::port::offload::gso;
+    pub use crate::port::offload::switches::{Offloads, Switches};
+    pub use crate::port::open::shared_memory;
     pub use crate::port::program_options::{Forwarding, MemoryShare, ProgramOptions};
+    pub use crate::port::steering::xps::{XpsBindings, tx_queue_notes};
+    pub use crate::port::steering::xps_binding::XpsBinding;
+    pub use crate::port::steering::xps_watch::XpsWatch;
+}
+
+/// `file:` ports.
+#[cfg(not(loom))]
+pub mod file {
+    pub use crate::port::file::open::open;
+    pub use crate::port::file::progress::MAX_PACKET;
+}
+
+/// `packet:` ports.
+#[cfg(not(loom))]
+pub mod packet {
+    pub use crate::port::packet::control::Binding;
+    pub use crate::port::packet::open::PacketPort;
+}
+
+/// `sim:` ports: their configuration, and a model of the packets that they create.
+#[cfg(not(loom))]
+pub mod sim {
+    pub use crate::port::sim::assembly::open;
+    pub use crate::port::sim::cable::cable;
+    pub use crate::port::sim::config::{Config, DEFAULT_SEED, Kind, MAX_FLOWS, MAX_QUEUES, Rate};
+    pub use crate::port::sim::stream::{Predicted, Stream};
+}
+
+/// `xdp:` ports.
+#[cfg(not(loom))]
+pub mod xdp {
+    pub use crate::port::xdp::management::keeps_tcp;
+    pub use crate::port::xdp::open::XdpPort;
 }

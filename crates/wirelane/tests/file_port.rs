@@ -9,11 +9,11 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use wirelane::internal::file;
 use wirelane::pcap::pcap::Resolution;
 use wirelane::pcap::{
     CaptureReader, CaptureWriter, Direction, FileFormat, Record, Source, WriterOptions,
 };
-use wirelane::port::file;
 use wirelane::port::{OpenOptions, Port, Readiness, Rx, Spec};
 use wirelane::{Batch, Class, Error, ErrorKind, QueueMask, QueueSet};
 use wirelane_os::clock;

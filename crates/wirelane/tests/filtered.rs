@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use wirelane::filter::Filter;
-use wirelane::port::sim::Stream;
+use wirelane::internal::sim::Stream;
 use wirelane::port::{self, OpenOptions, Port, Rx};
 use wirelane::{Result, pipeline};
 

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
+use wirelane::internal::sim::{self, Stream, cable};
 use wirelane::pcap::{CaptureWriter, Direction, Record, Source, WriterOptions};
-use wirelane::port::sim::{self, Stream, cable};
 use wirelane::port::{OpenOptions, Port, Readiness, Rx, Spec, Tx};
 use wirelane::{Batch, Class, QueueMask};
 use wirelane_testkit::{tools, tshark};

@@ -14,9 +14,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use wirelane::error::{Error, Result};
+use wirelane::internal::sim::Stream;
 use wirelane::mask::QueueMask;
 use wirelane::placement::Placement;
-use wirelane::port::sim::Stream;
 use wirelane::port::{OpenOptions, Port, Spec, Tx};
 use wirelane::threads::Crew;
 use wirelane_lab::Site;

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use clap::{ArgAction, Args};
 use wirelane::frame::{Protocols, SinkGso};
-use wirelane::internal::port::{Forwarding, ProgramOptions};
+use wirelane::internal::port::{Forwarding, Offloads, ProgramOptions, Switches, shared_memory};
 use wirelane::placement::Placement;
-use wirelane::port::{self, Backend, Offloads, OpenOptions, Port, Spec, Switches};
+use wirelane::port::{Backend, OpenOptions, Port, Spec};
 use wirelane::qdisc::{QdiscSpec, QueueSelection};
 use wirelane::session::forward::{Forward, ForwardConfig, ForwardOutcome};
 use wirelane::stats::TxStats;
@@ -294,7 +294,7 @@ impl Plan {
             wanted.push((spec, options));
         }
         let pairs: Vec<_> = wanted.iter().map(|(spec, options)| (*spec, options)).collect();
-        let memory = port::shared_memory(&pairs)?;
+        let memory = shared_memory(&pairs)?;
         let mut ports: Vec<Port> = Vec::new();
         for (((spec, mut options), share), diversion) in
             wanted.into_iter().zip(memory).zip(&diversions)

@@ -5,7 +5,8 @@ use std::fmt::Write as _;
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 use wirelane::Error;
-use wirelane::port::{Backend, BackendHelp, SpecOption};
+use wirelane::internal::port::{BackendHelp, SpecOption};
+use wirelane::port::Backend;
 
 use crate::output::{self, screen};
 

@@ -6,7 +6,8 @@ use std::time::Instant;
 
 use wirelane::filter::Filter;
 use wirelane::frame::Protocols;
-use wirelane::port::{Control, Switches};
+use wirelane::internal::port::Switches;
+use wirelane::port::Control;
 use wirelane::session::forward::PortSwitches;
 use wirelane::session::monitor::Monitor;
 use wirelane::{Error, Result};

@@ -2,7 +2,7 @@
 
 use wirelane::QueueSet;
 use wirelane::inspect::{TxBinding, TxWay};
-use wirelane::port::{Attempt, Backend, Outcome, PortInfo};
+use wirelane::port::{Attempt, Backend, PortInfo};
 
 use crate::output::{self, printable};
 
@@ -40,7 +40,7 @@ fn announce(doing: &str, info: &PortInfo, verbose: bool) {
         };
         return output::line(format_args!("{doing} {}", printable(name)));
     }
-    let refused = |attempt: &&Attempt| attempt.outcome == Outcome::Refused;
+    let refused = |attempt: &&Attempt| !attempt.succeeded;
     for attempt in info.negotiation.iter().filter(refused).filter(|_| verbose) {
         let cause = attempt.cause.as_deref().unwrap_or("no cause given");
         let fix = attempt.fix.as_deref().map(|fix| format!("; {fix}")).unwrap_or_default();

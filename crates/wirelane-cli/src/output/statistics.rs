@@ -6,7 +6,7 @@
 use std::fmt::Write as _;
 
 use serde_json::{Map, Value, json};
-use wirelane::port::tell_apart;
+use wirelane::internal::port::tell_apart;
 
 use super::table::Table;
 use super::{counter, printable, scaled, sized, wrap};

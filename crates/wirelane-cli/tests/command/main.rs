@@ -52,8 +52,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 use wirelane::Class;
+use wirelane::internal::sim::Stream;
 use wirelane::pcap::{CaptureError, CaptureReader};
-use wirelane::port::sim::Stream;
 use wirelane_testkit::netns::Namespace;
 use wirelane_testkit::process::{ChildGuard, Output, output};
 

@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use rustix::process::Signal;
 use serde_json::Value;
 use tempfile::tempdir;
-use wirelane::port::sim::Stream;
+use wirelane::internal::sim::Stream;
 use wirelane_testkit::process::{ChildGuard, Output, output};
 
 use self::shared::*;

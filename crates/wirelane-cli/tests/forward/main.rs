@@ -28,7 +28,7 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use serde_json::Value;
-use wirelane::port::sim::Stream;
+use wirelane::internal::sim::Stream;
 use wirelane_testkit::kernel;
 use wirelane_testkit::netns::Namespace;
 use wirelane_testkit::process::{ChildGuard, output};

@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use wirelane::Batch;
-use wirelane::port::packet::PacketPort;
+use wirelane::internal::packet::PacketPort;
 use wirelane::port::{OpenOptions, Readiness};
 use wirelane_os::iface;
 use wirelane_os::packet::{PacketSocket, VIRTIO_NET_HDR_F_NEEDS_CSUM, VirtioNetHdr};

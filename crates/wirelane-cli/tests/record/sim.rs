@@ -2,7 +2,7 @@
 
 use tempfile::tempdir;
 use wirelane::Class;
-use wirelane::port::sim::Stream;
+use wirelane::internal::sim::Stream;
 use wirelane_testkit::process::run;
 use wirelane_testkit::tools;
 

@@ -8,7 +8,7 @@ use std::env;
 use std::ffi::OsStr;
 
 use wirelane::QueueSet;
-use wirelane::port::parse_number;
+use wirelane::internal::port::parse_number;
 
 /// The variable's name.
 pub(crate) const VARIABLE: &str = "WIRELANE_PCAP";

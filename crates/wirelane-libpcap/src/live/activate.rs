@@ -3,7 +3,8 @@
 use std::ffi::c_int;
 use std::time::Duration;
 
-use wirelane::port::{Backend, Port, PortInfo, PortMode, Rx, open as open_port, parse_number};
+use wirelane::internal::port::parse_number;
+use wirelane::port::{Backend, Port, PortInfo, PortMode, Rx, open as open_port};
 use wirelane_os::iface;
 use wirelane_os::packet::PacketSocket;
 

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use wirelane::port::{Port, XpsWatch};
+use wirelane::internal::port::XpsWatch;
+use wirelane::port::Port;
 use wirelane::session::Session;
 use wirelane::session::monitor::Monitor;
 use wirelane::stats::TxCounters;

@@ -15,7 +15,8 @@ mod quota;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use wirelane::port::{Port, XpsBinding, XpsBindings, tx_queue_notes};
+use wirelane::internal::port::{XpsBinding, XpsBindings, tx_queue_notes};
+use wirelane::port::Port;
 use wirelane::session::Session;
 use wirelane::session::monitor::Monitor;
 use wirelane::threads::Crew;

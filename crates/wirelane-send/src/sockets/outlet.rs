@@ -3,7 +3,8 @@
 use std::cell::Cell;
 use std::time::Duration;
 
-use wirelane::port::{Backend, PortInfo, Tx, XpsBinding};
+use wirelane::internal::port::XpsBinding;
+use wirelane::port::{Backend, PortInfo, Tx};
 use wirelane::stats::TxStats;
 use wirelane::{Batch, Error, Pool, PoolConfig, Result};
 use wirelane_os::{clock, iface};

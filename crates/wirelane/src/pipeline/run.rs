@@ -175,7 +175,7 @@ mod tests {
             Ok(())
         });
         assert_eq!(error.unwrap_err().to_string(), "wire: cut");
-        let stream = crate::port::sim::Stream::new(&spec).unwrap();
+        let stream = crate::port::sim::stream::Stream::new(&spec).unwrap();
         let place = |rx: &Rx| (rx.class(), rx.queue());
         let expected = (0..20_000).filter(|k| {
             let packet = stream.packet(*k);

@@ -13,9 +13,8 @@
 //! state.
 //!
 //! A pool has private memory ([`Pool::new`]) or, in a port, a part of a region shared with other
-//! pools ([`shared_memory`](crate::port::shared_memory)). A kernel can register a region as a whole
-//! (an AF_XDP UMEM). Any socket with that region can then send frames of any of its pools without a
-//! copy.
+//! pools. A kernel can register a region as a whole (an AF_XDP UMEM). Any socket with that region
+//! can then send frames of any of its pools without a copy.
 //!
 //! The memory lives until the last pool of its region is dropped *and* every frame is returned.
 

@@ -37,6 +37,7 @@ pub trait Control: Send + Sync {
     /// # Errors
     /// The port was opened without room for frames longer than its MTU (a usage error; nothing
     /// changes), or the system refuses.
+    #[doc(hidden)]
     fn set_offload(&self, offload: SinkGso) -> Result<()> {
         let _ = offload;
         Ok(())
@@ -57,12 +58,14 @@ pub trait Control: Send + Sync {
     ///
     /// # Errors
     /// The system does not return its counters.
+    #[doc(hidden)]
     fn passed(&self) -> Result<Option<Passed>> {
         Ok(None)
     }
 
     /// Sends a copy of one frame without the transmitting ends; the receiving ends do not see it.
     /// Waits for room if `wait`. `None` if the backend cannot.
+    #[doc(hidden)]
     fn inject(&self, frame: &[u8], wait: bool) -> Option<io::Result<usize>> {
         let _ = (frame, wait);
         None

@@ -32,6 +32,7 @@ pub struct SpecOption {
 
 impl Backend {
     /// Description and options of this backend.
+    #[doc(hidden)]
     pub fn help(self) -> BackendHelp {
         let (form, about, needs, options) = match self {
             Self::Sim => (
@@ -132,7 +133,7 @@ mod tests {
         }
         let common = SpecOption::common();
         let told: Vec<_> = common.iter().map(|option| option.key.as_str()).collect();
-        assert_eq!(told, port::Offloads::KEYS);
+        assert_eq!(told, port::offload::switches::Offloads::KEYS);
     }
 
     #[test]

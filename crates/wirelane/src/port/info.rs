@@ -17,8 +17,10 @@ pub struct Attempt {
     /// The mode, such as `packet` or `xdp-zerocopy`.
     #[cfg_attr(feature = "serde", serde(rename = "rung"))]
     pub way: &'static str,
-    /// Whether it succeeded.
-    pub outcome: Outcome,
+    /// Whether the port is open in this mode. Otherwise the kernel, the driver or the options refuse
+    /// it.
+    #[cfg_attr(feature = "serde", serde(rename = "outcome", serialize_with = "outcome"))]
+    pub succeeded: bool,
     /// Symbol of the errno, such as `EOPNOTSUPP`.
     pub errno: Option<String>,
     /// The cause in words.
@@ -27,21 +29,10 @@ pub struct Attempt {
     pub fix: Option<String>,
 }
 
-/// The outcome of an attempt.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(Serialize))]
-#[cfg_attr(feature = "serde", serde(rename_all = "lowercase"))]
-pub enum Outcome {
-    /// The port is open in this mode.
-    Chosen,
-    /// The kernel, the driver or the options refuse this mode.
-    Refused,
-}
-
 impl Attempt {
     /// The attempt that succeeded.
     pub(super) fn chosen(way: &'static str) -> Self {
-        Self { way, outcome: Outcome::Chosen, errno: None, cause: None, fix: None }
+        Self { way, succeeded: true, errno: None, cause: None, fix: None }
     }
 
     /// An attempt that failed.
@@ -49,7 +40,7 @@ impl Attempt {
         let errno = error.errno().map(wirelane_os::error::errno_name);
         Self {
             way,
-            outcome: Outcome::Refused,
+            succeeded: false,
             errno: errno.map(str::to_owned),
             cause: Some(error.cause().to_owned()),
             fix: error.next_step().map(str::to_owned),
@@ -207,6 +198,11 @@ pub fn tell_apart(names: Vec<String>) -> Vec<String> {
         if is_alone { name.clone() } else { format!("{name}#{}", before + 1) }
     });
     told.collect()
+}
+
+#[cfg(feature = "serde")]
+fn outcome<S: Serializer>(has_succeeded: &bool, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(if *has_succeeded { "chosen" } else { "refused" })
 }
 
 #[cfg(feature = "serde")]

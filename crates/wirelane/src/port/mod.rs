@@ -18,21 +18,22 @@
 //! `Rx` and `Tx` are separate objects, because their numbers differ: a capture needs RX, TX and
 //! OTHER ends of each queue, and a forwarder needs RX and TX ends.
 //!
-//! Two ports that are opened with one region ([`shared_memory`]) register the same memory
-//! separately, so each has its own mode. A frame in other memory is copied and counted as `copied`.
+//! A port that sends a frame in the memory of another port copies it, unless both ports use one
+//! region of memory (`wirelane forward` on `xdp:`). [`TxStats`](crate::stats::TxStats) counts the
+//! copies.
 
-mod accounting;
-mod control;
+pub(crate) mod accounting;
+pub(crate) mod control;
 mod device;
 pub(crate) mod drain;
 pub mod file;
 mod filtered;
-mod help;
-mod info;
-mod metadata;
-mod number;
-mod offload;
-mod open;
+pub(crate) mod help;
+pub(crate) mod info;
+pub(crate) mod metadata;
+pub(crate) mod number;
+pub(crate) mod offload;
+pub(crate) mod open;
 mod options;
 pub mod packet;
 #[allow(clippy::module_inception, reason = "the type that all of it is about")]
@@ -46,25 +47,23 @@ mod tap;
 mod tx;
 pub mod xdp;
 
-pub use self::accounting::{Accounting, FrameCounts};
-pub use self::control::{Control, Passed};
-pub use self::help::{BackendHelp, SpecOption};
-pub use self::info::{Attempt, Outcome, PortInfo, PortMode, tell_apart};
+pub(crate) use self::accounting::Accounting;
+pub use self::accounting::FrameCounts;
+pub use self::control::Control;
+pub(crate) use self::info::tell_apart;
+pub use self::info::{Attempt, PortInfo, PortMode};
 pub(crate) use self::metadata::discovered::DiscoveredInterfaces;
-pub use self::metadata::file::FileMetadata;
-pub(crate) use self::metadata::file::MetadataQueue;
+pub(crate) use self::metadata::file::{FileMetadata, MetadataQueue};
 pub(crate) use self::metadata::interfaces::{InterfaceEntry, InterfaceTable};
-pub use self::number::parse_number;
 pub(crate) use self::offload::gro;
-pub use self::offload::gso;
-pub use self::offload::switches::{Offloads, Switches};
-pub use self::open::{open, shared_memory};
+pub(crate) use self::offload::switches::Switches;
+pub use self::open::open;
 pub use self::options::{OpenOptions, Take};
 pub use self::port::Port;
 pub use self::rx::{Readiness, Receive, Rx};
-pub use self::spec::{Backend, Options, Spec};
+pub use self::spec::{Backend, Spec};
 pub use self::steering::pairing::{Lane, lanes};
-pub use self::steering::xps::{XpsBindings, tx_queue_notes};
-pub use self::steering::xps_binding::XpsBinding;
-pub use self::steering::xps_watch::XpsWatch;
+pub(crate) use self::steering::xps::{XpsBindings, tx_queue_notes};
+pub(crate) use self::steering::xps_binding::XpsBinding;
+pub(crate) use self::steering::xps_watch::XpsWatch;
 pub use self::tx::{Transmit, Tx};

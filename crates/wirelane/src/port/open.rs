@@ -20,7 +20,7 @@ use crate::port::offload::switches::{Offloads, Switches};
 /// Opens the port that `spec` names.
 ///
 /// A bare interface name means `packet:`, which only copies packets. If the program takes all
-/// packets ([`Take::All`]), a bare name selects the best backend that works;
+/// packets ([`Take::All`](super::Take::All)), a bare name selects the best backend that works;
 /// [`PortInfo`](super::PortInfo) names it and the reasons.
 ///
 /// # Errors

@@ -108,6 +108,7 @@ impl Port {
     ///
     /// # Errors
     /// As [`Port::tx_cutting`].
+    #[doc(hidden)]
     pub fn tx_if_any(&mut self, cuts: bool) -> Result<Vec<Tx>> {
         match (self.transmits(), cuts) {
             (false, _) => Ok(Vec::new()),
@@ -145,21 +146,25 @@ impl Port {
 
     /// Which protocols this port segments and merges; initially as in its spec.
     /// [`Port::tx_cutting`] follows changes while it runs.
+    #[doc(hidden)]
     pub fn switches(&self) -> &Arc<Switches> {
         &self.switches
     }
 
     /// Replaces the switches. Call it before [`Port::tx_cutting`].
+    #[doc(hidden)]
     pub fn set_switches(&mut self, switches: Arc<Switches>) {
         self.switches = switches;
     }
 
     /// Wraps each receiving end that has not been handed out, as [`Rx::wrap`] does.
+    #[doc(hidden)]
     pub fn map_rx(&mut self, wrap: impl FnMut(Rx) -> Rx) {
         self.rx = std::mem::take(&mut self.rx).into_iter().map(wrap).collect();
     }
 
     /// Wraps each transmitting end that has not been handed out, as [`Tx::wrap`] does.
+    #[doc(hidden)]
     pub fn map_tx(&mut self, wrap: impl FnMut(Tx) -> Tx) {
         self.tx = std::mem::take(&mut self.tx).into_iter().map(wrap).collect();
     }
@@ -180,6 +185,7 @@ impl Port {
     }
 
     /// Counts the port's frames, from any thread.
+    #[doc(hidden)]
     pub fn accounting(&self) -> Accounting {
         self.accounting.clone()
     }
@@ -196,12 +202,14 @@ impl Port {
     }
 
     /// The frames that the transmitting ends accept.
+    #[doc(hidden)]
     pub fn sink(&self) -> Sink {
         self.sink
     }
 
     /// Whether received frames may need segmentation ([`Frame::offload`](crate::Frame::offload))
     /// even if the program accepts no long frames.
+    #[doc(hidden)]
     pub fn leaves_cutting(&self) -> bool {
         self.leaves_cutting
     }
@@ -213,11 +221,13 @@ impl Port {
 
     /// Metadata of the capture file that it reads, for
     /// `ProgramOptions::file_metadata` of the port that writes the packets. `None` if it does not read a file.
+    #[doc(hidden)]
     pub fn file_metadata(&self) -> Option<&Arc<FileMetadata>> {
         self.file_metadata.as_ref()
     }
 
     /// The files that the port reads. They must not be written while it is open.
+    #[doc(hidden)]
     pub fn inputs(&self) -> Vec<FileId> {
         self.inputs.clone()
     }

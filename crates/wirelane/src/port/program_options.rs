@@ -41,8 +41,8 @@ pub struct ProgramOptions {
     /// [`ring_bytes`](super::OpenOptions::ring_bytes) is set.
     pub packets: Option<u64>,
     /// Frame memory to use, if the port can choose its memory and this is large enough. Ports in
-    /// one region send each other's frames without a copy. See
-    /// [`shared_memory`](super::shared_memory).
+    /// one region send each other's frames without a copy: see
+    /// [`shared_memory`](super::open::shared_memory).
     pub memory: Option<MemoryShare>,
     /// Files that other ports read and that the port must not overwrite: see
     /// [`Port::inputs`](super::Port::inputs).
@@ -120,7 +120,7 @@ crate::setters!(Forwarding:
     heeds_offloads: bool,
 );
 
-/// A port's share of a region of frame memory; see [`shared_memory`](super::shared_memory).
+/// A port's share of a region of frame memory; see [`shared_memory`](super::open::shared_memory).
 #[derive(Clone, Debug)]
 pub struct MemoryShare {
     pub(super) region: Region,

@@ -67,6 +67,7 @@ pub struct Spec {
     /// Backend options, in the order written.
     pub options: Vec<(String, String)>,
     /// Segmentation and merging at this port.
+    #[doc(hidden)]
     pub offloads: Offloads,
 }
 
@@ -77,7 +78,7 @@ impl Spec {
     }
 
     /// Reads the options one by one; see [`Options`].
-    pub fn options(&self) -> Options<'_> {
+    pub(crate) fn options(&self) -> Options<'_> {
         Options { spec: self, known: Vec::new() }
     }
 }
@@ -194,14 +195,14 @@ impl fmt::Display for Spec {
 }
 
 /// Reads a spec's options and remembers the known keys, so that unknown ones are refused.
-pub struct Options<'a> {
+pub(crate) struct Options<'a> {
     spec: &'a Spec,
     known: Vec<&'static str>,
 }
 
 impl<'a> Options<'a> {
     /// The text of `key`, if present.
-    pub fn text(&mut self, key: &'static str) -> Option<&'a str> {
+    pub(crate) fn text(&mut self, key: &'static str) -> Option<&'a str> {
         self.known.push(key);
         self.spec.options.iter().find(|(k, _)| k == key).map(|(_, value)| value.as_str())
     }
@@ -211,7 +212,7 @@ impl<'a> Options<'a> {
     ///
     /// # Errors
     /// `parse` does not accept the text.
-    pub fn value<T>(
+    pub(crate) fn value<T>(
         &mut self,
         key: &'static str,
         default: T,
@@ -228,7 +229,7 @@ impl<'a> Options<'a> {
     ///
     /// # Errors
     /// A usage error that names the first unknown key and lists the known keys.
-    pub fn finish(self) -> Result<()> {
+    pub(crate) fn finish(self) -> Result<()> {
         let unknown = self.spec.options.iter().find(|(key, _)| !self.known.contains(&key.as_str()));
         let Some((key, _)) = unknown else { return Ok(()) };
         let known = if self.known.is_empty() { "none".to_owned() } else { self.known.join(", ") };

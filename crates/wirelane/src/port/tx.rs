@@ -40,6 +40,7 @@ pub trait Transmit: Send {
     /// Sets the CPUs whose frames use this end's queue. Frames sent from other CPUs are counted as
     /// [`TxCounters::strayed`]. If `place` has a CPU for the calling thread, the thread returns to
     /// it before it sends from elsewhere. Later changes of `place` are followed.
+    #[doc(hidden)]
     fn bind(&mut self, place: XpsBinding) {
         let _ = place;
     }
@@ -156,6 +157,7 @@ impl Tx {
     /// Sets the CPUs whose frames leave by its queue ([`XpsBindings`](super::XpsBindings)). Frames
     /// sent from another CPU are counted as [`TxCounters::strayed`]. If the binding has a CPU for
     /// the calling thread, the thread returns to that CPU before it sends.
+    #[doc(hidden)]
     pub fn bind(&mut self, binding: XpsBinding) {
         self.inner.bind(binding);
     }
@@ -193,6 +195,7 @@ impl Tx {
     }
 
     /// The work of the segmenter of [`Port::tx_cutting`](super::Port::tx_cutting), if there is one.
+    #[doc(hidden)]
     pub fn segments(&self) -> Option<&Arc<SegmentCounters>> {
         self.segments.as_ref()
     }

@@ -10,7 +10,7 @@ use std::env;
 use std::time::Instant;
 
 use wirelane::Batch;
-use wirelane::port::xdp::XdpPort;
+use wirelane::internal::xdp::XdpPort;
 use wirelane::port::{OpenOptions, Port, Readiness, Take};
 use wirelane_os::ethtool::Ethtool;
 use wirelane_testkit::privileged;

@@ -25,7 +25,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use wirelane::Batch;
-use wirelane::port::packet::PacketPort;
+use wirelane::internal::packet::PacketPort;
 use wirelane::port::{Port, Rx};
 use wirelane_os::ethtool::Ethtool;
 use wirelane_os::iface;

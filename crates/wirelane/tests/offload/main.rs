@@ -13,8 +13,8 @@ mod transfer;
 use std::sync::Arc;
 
 use wirelane::frame::{Protocols, SinkGso};
-use wirelane::internal::port::{Forwarding, ProgramOptions};
-use wirelane::port::{self, OpenOptions, Switches, Take};
+use wirelane::internal::port::{Forwarding, ProgramOptions, Switches};
+use wirelane::port::{self, OpenOptions, Take};
 use wirelane::session::Session;
 use wirelane::session::forward::{Forward, ForwardConfig, ForwardOutcome};
 use wirelane_testkit::netns::Namespace;

@@ -16,8 +16,8 @@ mod transmit;
 
 use std::time::{Duration, Instant};
 
+use wirelane::internal::packet::PacketPort;
 use wirelane::mask::{Class, QueueMask, QueueSet};
-use wirelane::port::packet::PacketPort;
 use wirelane::port::{Control, OpenOptions, Readiness, Rx, Spec};
 use wirelane::{Batch, Error};
 use wirelane_testkit::netns::Namespace;

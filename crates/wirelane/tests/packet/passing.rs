@@ -2,8 +2,9 @@
 //! passed the filter, and injecting packets that the port itself does not receive.
 
 use wirelane::filter::{Filter, Program};
+use wirelane::internal::port::Passed;
 use wirelane::mask::Class;
-use wirelane::port::{OpenOptions, Passed};
+use wirelane::port::OpenOptions;
 use wirelane_filter::op::{Ancillary, Cond, Op, Operand, Width};
 use wirelane_testkit::netns::Namespace;
 use wirelane_testkit::tap::MultiQueueTap;

@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 
 use wirelane::Batch;
 use wirelane::frame::{Gso, Offload, Protocols};
-use wirelane::internal::port::{Forwarding, ProgramOptions};
+use wirelane::internal::packet::PacketPort;
+use wirelane::internal::port::{Forwarding, ProgramOptions, Switches, gso};
 use wirelane::pcap::CaptureReader;
 use wirelane::pool::{Pool, PoolConfig};
-use wirelane::port::packet::PacketPort;
-use wirelane::port::{self, OpenOptions, Port, Rx, Switches, Tx, gso};
+use wirelane::port::{self, OpenOptions, Port, Rx, Tx};
 use wirelane::segment::{SegmentCounters, Segmenter};
 use wirelane_os::iface;
 use wirelane_os::packet::PacketSocket;

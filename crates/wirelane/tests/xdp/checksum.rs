@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use wirelane::frame::{Frame, Gso, Offload, PartialChecksum, Protocols};
-use wirelane::port::{Switches, gso};
+use wirelane::internal::port::{Switches, gso};
 use wirelane::segment::Segmenter;
 use wirelane::{Pool, PoolConfig};
 use wirelane_testkit::privileged;

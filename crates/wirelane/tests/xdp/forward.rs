@@ -1,7 +1,7 @@
 //! Forwarding between ports: without a copy within one memory region, with a copy otherwise.
 
-use wirelane::internal::port::ProgramOptions;
-use wirelane::port::{Backend, shared_memory};
+use wirelane::internal::port::{ProgramOptions, shared_memory};
+use wirelane::port::Backend;
 use wirelane::session::forward::{Forward, ForwardConfig, ForwardOutcome};
 use wirelane_testkit::privileged;
 

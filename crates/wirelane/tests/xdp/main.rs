@@ -15,11 +15,10 @@ mod traffic;
 
 use std::time::{Duration, Instant};
 
+use wirelane::internal::xdp::XdpPort;
 use wirelane::mask::{Class, QueueMask, QueueSet};
-use wirelane::port::xdp::XdpPort;
 use wirelane::port::{
-    Backend, Control, FrameCounts, OpenOptions, Outcome, Port, PortMode, Readiness, Rx, Spec, Take,
-    Tx,
+    Backend, Control, FrameCounts, OpenOptions, Port, PortMode, Readiness, Rx, Spec, Take, Tx,
 };
 use wirelane::{Batch, Error};
 use wirelane_testkit::netns::Namespace;

@@ -2,8 +2,8 @@
 //! usual.
 
 use wirelane::filter::Filter;
+use wirelane::internal::packet::PacketPort;
 use wirelane::internal::port::{Forwarding, ProgramOptions};
-use wirelane::port::packet::PacketPort;
 use wirelane_os::bpf::{Insn, Link, Load, Program, ProgramType, Reg};
 use wirelane_os::iface;
 use wirelane_os::packet::PacketSocket;

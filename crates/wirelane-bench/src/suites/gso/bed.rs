@@ -56,10 +56,10 @@ use crate::suites::gso::quota::Quota;
 use crate::suites::gso::traffic::{DATAGRAM, Ends, Transfer};
 use wirelane::error::{Error, Result};
 use wirelane::frame::{Protocols, SinkGso};
-use wirelane::internal::port::{Forwarding, ProgramOptions};
+use wirelane::internal::port::{Forwarding, ProgramOptions, Switches};
 use wirelane::mask::{QueueMask, QueueSet};
 use wirelane::placement::Placement;
-use wirelane::port::{self, OpenOptions, Spec, Switches, Take};
+use wirelane::port::{self, OpenOptions, Spec, Take};
 use wirelane::session::forward::{Forward, ForwardConfig};
 use wirelane_lab::{Lab, LabConfig, Site};
 

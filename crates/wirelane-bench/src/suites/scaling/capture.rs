@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use wirelane::error::{Error, Result};
-use wirelane::port::sim::Stream;
+use wirelane::internal::sim::Stream;
 
 use crate::job::{Case, Figure, Job, Sample};
 use crate::peers::process::Running;

@@ -6,9 +6,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use wirelane::error::{Error, Result};
+use wirelane::internal::port::shared_memory;
 use wirelane::mask::{QueueMask, QueueSet};
 use wirelane::placement::Placement;
-use wirelane::port::{self, Backend, OpenOptions, Port, Spec, Take};
+use wirelane::port::{Backend, OpenOptions, Port, Spec, Take};
 use wirelane::stats::RxCounters;
 use wirelane::threads::Crew;
 use wirelane_lab::Site;
@@ -96,7 +97,7 @@ impl Trial<'_> {
         let mut wanted = vec![(spec, options.clone())];
         wanted.extend(to.map(|to| (to, options.receive(false).transmit(true).promiscuous(false))));
         let pairs: Vec<_> = wanted.iter().map(|(spec, options)| (*spec, options)).collect();
-        let memory = port::shared_memory(&pairs)?;
+        let memory = shared_memory(&pairs)?;
         let open = |((spec, mut options), share): ((&Spec, OpenOptions), _)| {
             options.internal.memory = share;
             bed::open(self.site, spec, &options)

@@ -14,9 +14,9 @@ use std::sync::Arc;
 
 use wirelane::frame::Protocols;
 use wirelane::halt::Halt;
-use wirelane::internal::port::{Forwarding, ProgramOptions};
+use wirelane::internal::port::{Forwarding, Offloads, ProgramOptions, Switches};
 use wirelane::placement::Placement;
-use wirelane::port::{self, Backend, Offloads, OpenOptions, Port, Spec, Switches, Take};
+use wirelane::port::{self, Backend, OpenOptions, Port, Spec, Take};
 use wirelane::stats::TxStats;
 use wirelane::{Error, Result};
 use wirelane_os::affinity;

@@ -32,11 +32,10 @@
 
 mod control;
 mod cursor;
-mod open;
+pub(crate) mod open;
 mod origin;
-mod progress;
+pub(crate) mod progress;
 mod sink;
 mod source;
 
-pub use self::open::open;
-pub use self::progress::MAX_PACKET;
+pub(crate) use self::open::open;

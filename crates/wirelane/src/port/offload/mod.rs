@@ -4,5 +4,5 @@
 pub(crate) mod gro;
 pub mod gso;
 mod jumbo;
-pub(in crate::port) mod limits;
-pub(in crate::port) mod switches;
+pub(crate) mod limits;
+pub(crate) mod switches;

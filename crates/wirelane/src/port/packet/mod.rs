@@ -75,7 +75,7 @@
 pub(in crate::port) mod any;
 mod assignment;
 mod config;
-mod control;
+pub(crate) mod control;
 mod fanout;
 mod gauge;
 mod handover;
@@ -84,7 +84,7 @@ mod idle;
 mod link;
 mod long;
 mod membership;
-mod open;
+pub(crate) mod open;
 mod parallel;
 mod plan;
 mod refused;
@@ -98,5 +98,4 @@ mod tx;
 mod tx_ring;
 mod under_way;
 
-pub use self::control::Binding;
-pub use self::open::PacketPort;
+pub(crate) use self::open::PacketPort;

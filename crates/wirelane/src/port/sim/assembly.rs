@@ -54,7 +54,7 @@ pub(super) struct Assembly {
 /// Opens the port that `spec` names.
 ///
 /// # Errors
-/// An invalid spec (see [`Stream::new`](super::Stream::new)), a mask with a queue that does not
+/// An invalid spec (see [`Stream::new`](super::stream::Stream::new)), a mask with a queue that does not
 /// exist, or no memory for the frames.
 pub fn open(spec: &Spec, options: &OpenOptions) -> Result<Port> {
     Assembly::new(spec, options).map(Assembly::finish)

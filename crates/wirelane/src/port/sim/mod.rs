@@ -1,8 +1,8 @@
 //! `sim:N`: a network card in the process, with N RX and N TX queues. It needs no privileges.
 //!
-//! For receiving, a deterministic source creates packets. Any program can compute packet k (see
-//! [`Stream`]), and receive-side scaling spreads the flows over the queues. For transmitting, a
-//! sink counts and frees packets. Two ports can be joined by a [`cable`] instead.
+//! For receiving, a deterministic source creates packets. The spec determines packet k (see `stream`),
+//! and receive-side scaling spreads the flows over the queues. For transmitting, a sink counts and
+//! frees packets.
 //!
 //! ```text
 //!                  ┌─ flow a, flow d ─▶ queue 0 ─▶ Rx      packet k belongs to flow k % flows;
@@ -16,18 +16,15 @@
 //! and no packet is lost. At any other rate packets are due at their time; due packets that exceed
 //! the free frames are lost and counted as `ring_full`, as in the ring of a real card.
 
-mod assembly;
-mod cable;
-mod config;
+pub(crate) mod assembly;
+pub(crate) mod cable;
+pub(crate) mod config;
 mod control;
 mod schedule;
 mod sink;
 mod source;
-mod stream;
+pub(crate) mod stream;
 mod tally;
 mod template;
 
-pub use self::assembly::open;
-pub use self::cable::cable;
-pub use self::config::{Config, DEFAULT_SEED, Kind, MAX_FLOWS, MAX_QUEUES, Rate};
-pub use self::stream::{Predicted, Stream};
+pub(crate) use self::assembly::open;

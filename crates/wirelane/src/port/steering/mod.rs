@@ -2,7 +2,7 @@
 
 pub(crate) mod pairing;
 pub mod placement;
-pub(in crate::port) mod selection;
-pub(in crate::port) mod xps;
-pub(in crate::port) mod xps_binding;
-pub(in crate::port) mod xps_watch;
+pub(crate) mod selection;
+pub(crate) mod xps;
+pub(crate) mod xps_binding;
+pub(crate) mod xps_watch;

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use wirelane::port::sim::cable;
+use wirelane::internal::sim::cable;
 use wirelane::port::{FrameCounts, OpenOptions, Port, Rx, Tx};
 use wirelane::{Batch, Result};
 use wirelane_wire::rss::IndirectionTable;

@@ -6,7 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
-use wirelane::port::packet::PacketPort;
+use wirelane::internal::packet::PacketPort;
 use wirelane::port::{OpenOptions, Rx};
 use wirelane::{Batch, QueueMask, QueueSet};
 use wirelane_os::packet::PacketSocket;

@@ -1,7 +1,6 @@
 //! The report of a port about itself.
 
 use wirelane::Class;
-use wirelane::port::Outcome;
 
 use crate::bed::Bed;
 use crate::session::{Session, Verified, rx_only};
@@ -19,10 +18,9 @@ pub(crate) fn info_is_complete(bed: &mut dyn Bed) -> Verified {
     assert_eq!(info.link_type, 1, "Ethernet in the registry of link types");
     assert_eq!(info.snaplen, rx_only().snaplen);
     assert!(info.lateness < 2_000_000_000, "a lateness of {} ns", info.lateness);
-    let chosen = info.negotiation.iter().filter(|rung| rung.outcome == Outcome::Chosen).count();
+    let chosen = info.negotiation.iter().filter(|rung| rung.succeeded).count();
     assert_eq!(chosen, 1, "ways that were chosen: {:?}", info.negotiation);
-    for rung in info.negotiation.iter().filter(|rung| rung.outcome != Outcome::Chosen) {
-        assert_eq!(rung.outcome, Outcome::Refused, "{rung:?}");
+    for rung in info.negotiation.iter().filter(|rung| !rung.succeeded) {
         assert!(rung.cause.as_ref().is_some_and(|cause| !cause.is_empty()), "{rung:?}");
     }
     for note in &info.notes {
