@@ -14,7 +14,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use crossbeam_queue::ArrayQueue;
-use wirelane::ring::{Multi, Single};
+use wirelane::internal::ring::{Multi, Single};
 use wirelane_bench::machine::ticks_per_ns;
 use wirelane_bench::suites::qdisc::ring::{
     SLOTS, bulk_one_core, bulk_two_cores, crowd, one_core, pair_one_core, two_cores,

@@ -3,7 +3,7 @@
 use std::ffi::c_void;
 use std::mem::offset_of;
 
-use wirelane::frame::RecordLayout;
+use wirelane::internal::frame::RecordLayout;
 use wirelane::{Batch, Frame};
 
 use crate::error::{Failure, Result};

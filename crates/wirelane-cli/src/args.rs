@@ -5,9 +5,10 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use clap::{ArgAction, Args};
-use wirelane::frame::Protocols;
+use wirelane::internal::frame::Protocols;
+use wirelane::internal::memory;
 use wirelane::pcap::{Compression, CompressionOptions, Section, WriterOptions, parse_size};
-use wirelane::{Error, QueueSet, Result, memory};
+use wirelane::{Error, QueueSet, Result};
 
 /// Which packets to select: the three masks of a capture handle.
 #[derive(Args, Clone, Debug)]

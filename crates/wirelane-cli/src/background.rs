@@ -9,14 +9,6 @@ use wirelane::{Error, Result};
 /// Interval of the checks for the end and for SIGUSR1.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// The signals that end a command which may lose something by it ([`Halt::by_signals`]).
-///
-/// # Errors
-/// The system refuses.
-pub(crate) fn halt_by_signals() -> Result<Halt> {
-    Halt::by_signals().map_err(|error| Error::os("signals", error))
-}
-
 /// Whether a signal has come since the last call, which left its `count` in `seen`.
 pub(crate) fn has_come(seen: &mut u32, count: u32) -> bool {
     std::mem::replace(seen, count) != count

@@ -30,7 +30,8 @@ mod time_span;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
-use wirelane::{Error, ErrorKind, halt};
+use wirelane::internal::process;
+use wirelane::{Error, ErrorKind};
 
 /// Capture, forward and generate packets on every queue of a network interface in parallel.
 #[derive(Parser)]
@@ -137,7 +138,7 @@ pub fn companion<C: Parser>(run: impl FnOnce(C) -> wirelane::Result<()>) -> Exit
 fn prepare() {
     wirelane_os::memory::spare_address_space();
     // A file size limit must be an error to report. SIGXFSZ would end the process.
-    halt::survive_file_limits();
+    process::survive_file_limits();
 }
 
 /// Parses the arguments. If the first word names a subcommand, only its options are built. Help and

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use wirelane::{Error, Result, halt};
+use wirelane::internal::process;
+use wirelane::{Error, Result};
 
 /// The first ^C, SIGTERM or SIGHUP sets a flag, for a command that loses nothing by its end. The
 /// second one ends the process at once. Under nohup(1), SIGHUP is ignored.
@@ -18,7 +19,7 @@ impl Signals {
     /// The system refuses.
     pub fn register() -> Result<Self> {
         let stop = Arc::new(AtomicBool::new(false));
-        let hangup = (!halt::is_hangup_ignored()).then_some(SIGHUP);
+        let hangup = (!process::is_hangup_ignored()).then_some(SIGHUP);
         for signal in [SIGINT, SIGTERM].into_iter().chain(hangup) {
             let failed = |error| Error::io("signals", "sigaction", error);
             // The order makes the second signal fatal: it finds the flag that the first one set.

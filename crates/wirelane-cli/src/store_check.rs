@@ -9,7 +9,7 @@ use wirelane::{Error, Result};
 use wirelane_store::record::failure;
 use wirelane_store::{CheckReport, Directory};
 
-use crate::background::{halt_by_signals, has_come};
+use crate::background::has_come;
 use crate::output::{self, grouped, line, plural, sized};
 use crate::stores;
 
@@ -38,7 +38,7 @@ pub(crate) struct CheckOutput {
 /// # Errors
 /// A store cannot be read, damage remains, or a signal ended the check.
 pub(crate) fn run(stores: &[Directory], repair: Repair, wanted: CheckOutput) -> Result<()> {
-    let halt = halt_by_signals()?;
+    let halt = Halt::by_signals()?;
     let started = Instant::now();
     let mut documents = Vec::new();
     let mut errors = Vec::new();

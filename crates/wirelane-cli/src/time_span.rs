@@ -6,7 +6,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use jiff::civil::{Date, DateTime, time};
 use jiff::tz::{AmbiguousOffset, Offset, TimeZone};
-use wirelane::clock;
+use wirelane::internal::clock;
 
 use crate::args;
 

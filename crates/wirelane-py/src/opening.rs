@@ -5,9 +5,10 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Instant;
 
 use pyo3::prelude::*;
+use wirelane::Error;
 use wirelane::halt::Halt;
+use wirelane::internal::threads;
 use wirelane::port::{self, Port, Spec};
-use wirelane::{Error, threads};
 
 use crate::error::{OrRaise as _, exception};
 use crate::options::Arguments;

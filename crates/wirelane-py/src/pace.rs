@@ -5,7 +5,8 @@ use std::time::Instant;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
-use wirelane::{Error, Result, clock};
+use wirelane::internal::clock;
+use wirelane::{Error, Result};
 use wirelane_send::Pacing;
 use wirelane_send::pacer::Pacer;
 

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use wirelane::halt::Halt;
 use wirelane::internal::port::XpsWatch;
+use wirelane::internal::threads::Crew;
 use wirelane::pipeline::Handle;
 use wirelane::placement::Placement;
 use wirelane::port::{Backend, FrameCounts, Port, PortInfo};
@@ -14,7 +15,6 @@ use wirelane::segment::SegmentStats;
 use wirelane::session::monitor::{Monitor, Reading};
 use wirelane::session::{Session, Worker};
 use wirelane::stats::TxStats;
-use wirelane::threads::Crew;
 use wirelane::{Error, Result};
 use wirelane_gen::{Lane, Source};
 use wirelane_os::netdev::LinkReader;

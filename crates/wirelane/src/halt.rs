@@ -5,7 +5,7 @@
 //! seconds after the request, and at once after [`Halt::hurry`] or a second signal. Data that is
 //! not written by this time is counted, and reported as an error.
 //!
-//! Code that sleeps in `poll` adds [`Halt::descriptors`] instead.
+//! Code that sleeps in `poll` adds `Halt::descriptors` instead.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
@@ -13,16 +13,16 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use wirelane_os::event::Event;
-use wirelane_os::{Result, clock, signal};
+use wirelane_os::{clock, signal};
 use wirelane_pcap::{Cancel, CancelSource};
+
+use crate::error::{Error, Result};
+use crate::process::is_hangup_ignored;
 
 /// After the request, how long a reader may stall, and how long writing may take in all; in
 /// nanoseconds.
 const PATIENCE: u64 = 2_000_000_000;
 const LONGEST: u64 = 30_000_000_000;
-
-/// The longest sleep between two checks.
-pub const NAP: Duration = Cancel::NAP;
 
 /// Requests the end, from any thread. Clones share one state.
 ///
@@ -64,7 +64,7 @@ impl Halt {
     /// A halt that signals of the process request from now on: SIGINT, SIGTERM, SIGQUIT, SIGALRM,
     /// SIGVTALRM, SIGPROF, SIGXCPU, SIGPWR, and SIGHUP unless it is ignored, as under `nohup`. Such
     /// a signal five seconds or more after the first one ends the process at once. SIGUSR1 requests
-    /// a report ([`Halt::reports`]). SIGUSR2 is a trigger ([`Halt::triggers`]). SIGTTOU is ignored:
+    /// a report (`Halt::reports`). SIGUSR2 is a trigger (`Halt::triggers`). SIGTTOU is ignored:
     /// a command in the background may write to its terminal instead of being stopped.
     ///
     /// # Errors
@@ -77,18 +77,21 @@ impl Halt {
         count_requests(&ends)
             .and_then(|()| count_reports(SIGUSR1))
             .and_then(|()| count_triggers(SIGUSR2))
-            .and_then(|()| ignore(SIGTTOU))?;
+            .and_then(|()| ignore(SIGTTOU))
+            .map_err(|error| Error::os("signals", error))?;
         Ok(Self(Arc::new(State { heeds_signals: true, ..State::default() })))
     }
 
     /// The number of SIGUSR1 signals so far.
     #[must_use]
+    #[doc(hidden)]
     pub fn reports() -> u32 {
         signal::reports()
     }
 
     /// The number of SIGUSR2 signals so far.
     #[must_use]
+    #[doc(hidden)]
     pub fn triggers() -> u32 {
         signal::triggers()
     }
@@ -110,7 +113,7 @@ impl Halt {
     ///
     /// # Errors
     /// The process has no descriptor left.
-    pub fn descriptors(&self) -> Result<Vec<BorrowedFd<'_>>> {
+    pub(crate) fn descriptors(&self) -> wirelane_os::Result<Vec<BorrowedFd<'_>>> {
         let mut all = match &self.0.above {
             Some(above) => above.descriptors()?,
             None => Vec::new(),
@@ -122,7 +125,7 @@ impl Halt {
         Ok(all)
     }
 
-    fn event(&self) -> Result<&Event> {
+    fn event(&self) -> wirelane_os::Result<&Event> {
         if let Some(event) = self.0.event.get() {
             return Ok(event);
         }
@@ -227,24 +230,6 @@ impl From<&Halt> for Cancel {
     fn from(halt: &Halt) -> Self {
         Self::new(halt.clone())
     }
-}
-
-/// Whether this process was started with SIGHUP ignored, as `nohup` does.
-#[must_use]
-pub fn is_hangup_ignored() -> bool {
-    signal::is_ignored(signal::SIGHUP)
-}
-
-/// Whether this process is in the foreground of the terminal `to`; true if it is not a terminal.
-pub fn is_in_foreground(to: impl AsFd) -> bool {
-    signal::is_in_foreground(to.as_fd())
-}
-
-/// From now on, exceeding the file size limit (`ulimit -f`) is a write error, EFBIG, and does not
-/// end the process (SIGXFSZ).
-pub fn survive_file_limits() {
-    // The signal number is valid; a failure has no remedy.
-    let _ = signal::survive(signal::SIGXFSZ);
 }
 
 #[cfg(test)]

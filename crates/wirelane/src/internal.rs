@@ -72,3 +72,41 @@ pub mod xdp {
     pub use crate::port::xdp::management::keeps_tcp;
     pub use crate::port::xdp::open::XdpPort;
 }
+
+/// Internet checksums by vector instructions.
+pub mod checksum {
+    pub use crate::checksum::{Vectors, copy, sum};
+}
+
+/// Clocks.
+pub use wirelane_os::clock;
+
+/// Frames: the memory layout of a batch, and the long frames that a sink accepts.
+pub mod frame {
+    pub use crate::frame::protocols::Protocols;
+    pub use crate::frame::record::RecordLayout;
+    pub use crate::frame::sink::{Sink, SinkGso};
+}
+
+/// Memory of writers.
+pub mod memory {
+    pub use crate::memory::for_writers;
+}
+
+/// Properties of this process.
+pub mod process {
+    pub use crate::process::{is_hangup_ignored, is_in_foreground, survive_file_limits};
+}
+
+/// The ring for any number of producers and consumers.
+pub mod ring {
+    pub use crate::ring::bounded::{Dequeuer, Enqueuer, Reservation, Ring};
+    pub use crate::ring::side::{Multi, Side, Single};
+    pub use crate::ring::stats::{End, HandleStats};
+}
+
+/// Threads that start together.
+#[cfg(not(loom))]
+pub mod threads {
+    pub use crate::threads::{Crew, spawn};
+}

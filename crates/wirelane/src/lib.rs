@@ -64,11 +64,11 @@
 //! | [`mask`], [`stats`], [`error`] | which queues; counters; errors |
 //! | [`port`] | opening a port and its ends; details of [`port::sim`], [`port::file`], [`port::packet`], [`port::xdp`] |
 //! | [`pipeline`] | the receive loop, on one screen |
-//! | [`placement`], [`threads`] | which CPU serves which queue; threads that start together |
+//! | [`placement`] | which CPU serves which queue |
 //! | [`filter`] | tcpdump's language for selecting packets |
 //! | [`qdisc`] | queueing disciplines between producers and a TX queue: locked, bulk, lockless |
 //! | [`wire`] | packet headers: to read, change and build |
-//! | [`segment`], [`checksum`] | segments long frames; internet checksums |
+//! | [`segment`] | segments long frames |
 //! | [`pcap`] | capture files: pcap and pcapng, compression, rotation, merging by time |
 //! | [`session::capture`] | all queues of a port into one file, in order of time |
 //! | [`session::count`] | packets by protocol, host, port, VLAN, flow and queue |
@@ -79,15 +79,16 @@
 //! | [`halt`] | ends waiting for others, by hand or by signals |
 #![cfg_attr(loom, allow(dead_code, unused_imports))]
 
-pub mod checksum;
+pub(crate) mod checksum;
 pub mod error;
 pub mod frame;
 pub mod halt;
 #[doc(hidden)]
 pub mod internal;
 pub mod mask;
-pub mod memory;
+pub(crate) mod memory;
 pub mod pool;
+pub(crate) mod process;
 pub mod qdisc;
 pub mod ring;
 pub mod segment;
@@ -105,7 +106,7 @@ pub mod port;
 #[cfg(not(loom))]
 pub mod session;
 #[cfg(not(loom))]
-pub mod threads;
+pub(crate) mod threads;
 
 pub use error::{Error, ErrorKind, Result};
 pub use frame::{Batch, Frame, RxHash, RxHashKind};
@@ -113,7 +114,6 @@ pub use mask::{Class, QueueMask, QueueSet};
 pub use pool::{Pool, PoolConfig};
 #[cfg(not(loom))]
 pub use port::steering::placement;
-pub use wirelane_os::clock;
 pub use wirelane_pcap as pcap;
 /// Packet headers: to read, change and build them.
 pub use wirelane_wire as wire;

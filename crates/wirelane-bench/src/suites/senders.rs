@@ -15,10 +15,10 @@ use std::time::Duration;
 
 use wirelane::error::{Error, Result};
 use wirelane::internal::sim::Stream;
+use wirelane::internal::threads::Crew;
 use wirelane::mask::QueueMask;
 use wirelane::placement::Placement;
 use wirelane::port::{OpenOptions, Port, Spec, Tx};
-use wirelane::threads::Crew;
 use wirelane_lab::Site;
 use wirelane_os::clock::CpuTime;
 use wirelane_os::netdev;

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use wirelane::filter::{Engine, Filter};
+use wirelane::halt::Halt;
 use wirelane::mask::Class;
 use wirelane::pcap::{Direction, MergeControl, Record, Source, Verdict};
 use wirelane::port::OpenOptions;
@@ -13,7 +14,6 @@ use wirelane_filter::{Metadata, Packet};
 use super::copying::Copying;
 use crate::access::AccessArgs;
 use crate::args;
-use crate::background::halt_by_signals;
 use crate::steering;
 use crate::time_span::{Span, Time};
 
@@ -90,7 +90,7 @@ pub(crate) fn run(args: &ConvertArgs) -> Result<()> {
     let span = Span::new(args.from, args.to).map_err(|cause| Error::usage("time", cause))?;
     let filter = args.filter.as_deref().map(steering::filter).transpose()?;
     let mut sieve = Sieve { span, filter, engines: Vec::new(), failure: None };
-    let halt = halt_by_signals()?;
+    let halt = Halt::by_signals()?;
     let control = MergeControl::new(halt).options(options).snaplen(args.snaplen).limit(args.count);
     let copied = copying.run(&control, &mut |record, source| sieve.verdict(record, source));
     sieve.failure.map_or(copied, Err)

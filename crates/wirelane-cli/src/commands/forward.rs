@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{ArgAction, Args};
-use wirelane::frame::{Protocols, SinkGso};
+use wirelane::internal::frame::{Protocols, SinkGso};
 use wirelane::internal::port::{Forwarding, Offloads, ProgramOptions, Switches, shared_memory};
 use wirelane::placement::Placement;
 use wirelane::port::{Backend, OpenOptions, Port, Spec};

@@ -4,12 +4,12 @@ use std::path::PathBuf;
 
 use clap::Args;
 use wirelane::Result;
+use wirelane::halt::Halt;
 use wirelane::pcap::{MergeControl, Verdict};
 
 use super::copying::Copying;
 use crate::access::AccessArgs;
 use crate::args;
-use crate::background::halt_by_signals;
 
 /// Merge capture files into one, in order of time.
 ///
@@ -65,7 +65,7 @@ pub(crate) fn run(args: &MergeArgs) -> Result<()> {
     let mut options = args::writer(&args.output, args.compress)?;
     options.access = args.access.access()?;
     args.comment.add_to(&mut options.section);
-    let halt = halt_by_signals()?;
+    let halt = Halt::by_signals()?;
     let control = MergeControl::new(halt).options(options);
     copying.run(&control, &mut |_, _| Verdict::Take)
 }

@@ -2,7 +2,7 @@
 
 use clap::Args;
 use wirelane::Result;
-use wirelane::frame::Protocols;
+use wirelane::internal::frame::Protocols;
 
 use crate::args;
 use crate::control;

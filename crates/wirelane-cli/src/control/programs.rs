@@ -8,7 +8,7 @@ use std::os::unix::fs::MetadataExt;
 
 use serde::Deserialize;
 use serde_json::{Value, json};
-use wirelane::clock;
+use wirelane::internal::clock;
 use wirelane_os::board::{self, Shown};
 use wirelane_wire::text;
 

@@ -1,7 +1,7 @@
 //! The document of `wirelane stats`, schema `wirelane.stats/1`, similar to the summary.
 
 use serde::Serialize;
-use wirelane::clock;
+use wirelane::internal::clock;
 use wirelane::port::{FrameCounts, PortInfo};
 
 use super::request::{Offloading, Selected};

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use wirelane::filter::Filter;
-use wirelane::frame::Protocols;
+use wirelane::internal::frame::Protocols;
 use wirelane::internal::port::Switches;
 use wirelane::port::Control;
 use wirelane::session::forward::PortSwitches;

@@ -5,7 +5,6 @@ use wirelane::{Error, ErrorKind, Result};
 
 use super::arguments::SessionArgs;
 use super::privileges::Privileges;
-use crate::background::halt_by_signals;
 use crate::output;
 use crate::output::report::Report;
 use crate::output::summary::Summary;
@@ -27,7 +26,7 @@ impl<'a> Start<'a> {
     /// # Errors
     /// The system refuses, or there is no such user as `args` name.
     pub(crate) fn new(command: &'static str, args: &'a SessionArgs, verbose: bool) -> Result<Self> {
-        let halt = halt_by_signals()?;
+        let halt = Halt::by_signals()?;
         halt.limit(args.duration);
         let privileges = Privileges::new(args)?;
         Ok(Self { command, args, verbose, halt, privileges })

@@ -10,7 +10,7 @@ use std::os::fd::AsFd;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustix::termios::tcgetwinsize;
-use wirelane::halt::is_in_foreground;
+use wirelane::internal::process::is_in_foreground;
 use wirelane_wire::text::printable;
 
 /// The current lines, and the columns and rows of the terminal when they were drawn.

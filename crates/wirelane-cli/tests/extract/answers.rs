@@ -61,7 +61,8 @@ fn times_select() {
         ("", PACKETS),
     ] {
         // The clock of this machine may be earlier than the store's.
-        if times == "--to now" && wirelane::clock::realtime_ns() < crate::store::START * 2 {
+        if times == "--to now" && wirelane::internal::clock::realtime_ns() < crate::store::START * 2
+        {
             continue;
         }
         let out = extract(&store, &format!("--count -q {times}"));

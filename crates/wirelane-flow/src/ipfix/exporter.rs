@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use wirelane::{Error, Result, threads};
+use wirelane::internal::threads;
+use wirelane::{Error, Result};
 
 use super::collector::{Collector, Transport};
 use super::encoder::Encoder;

@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use wirelane::{Error, Result, threads};
+use wirelane::internal::threads;
+use wirelane::{Error, Result};
 
 use crate::fitting;
 use crate::flow::Flow;

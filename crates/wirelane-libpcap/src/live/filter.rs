@@ -13,8 +13,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use wirelane::filter::{Engine, Filter, Program};
+use wirelane::internal::clock;
 use wirelane::port::{Backend, Control};
-use wirelane::{Class, Frame, clock};
+use wirelane::{Class, Frame};
 use wirelane_filter::{Instruction, Metadata, Packet};
 
 use super::foreign::Foreign;

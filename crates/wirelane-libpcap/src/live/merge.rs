@@ -17,8 +17,9 @@
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
+use wirelane::internal::clock;
 use wirelane::port::Rx;
-use wirelane::{Error, Frame, clock};
+use wirelane::{Error, Frame};
 
 use super::input::{Input, Wish};
 

@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use proptest::prelude::*;
-use wirelane::clock;
+use wirelane::internal::clock;
 use wirelane::port::{self, OpenOptions};
 
 use super::*;

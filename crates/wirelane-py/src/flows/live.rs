@@ -3,9 +3,10 @@
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use wirelane::Result;
 use wirelane::halt::Halt;
+use wirelane::internal::threads;
 use wirelane::port::Port;
-use wirelane::{Result, threads};
 use wirelane_flow::Sink;
 use wirelane_flow::session::{FlowConfig, FlowOutcome, Metering};
 

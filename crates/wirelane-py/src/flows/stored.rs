@@ -4,7 +4,8 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-use wirelane::{Result, threads};
+use wirelane::Result;
+use wirelane::internal::threads;
 use wirelane_flow::session::{Collector, FlowConfig};
 use wirelane_flow::{Meter, Packet, Room, Sink};
 use wirelane_store::Directory;

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use wirelane::halt::Halt;
+use wirelane::internal::threads;
 use wirelane::pcap::{Direction, Record, Source};
-use wirelane::{Class, Result, threads};
+use wirelane::{Class, Result};
 use wirelane_flow::arrow::Packets;
 use wirelane_store::Directory;
 use wirelane_store::query::{self, Query};

@@ -60,7 +60,7 @@ pub(crate) fn run(args: &SinkArgs) -> Result<()> {
         return write(args, place, FlowRows::default(), &Input::start(messages::read)?);
     }
     let halt = match &args.read {
-        Some(_) => Halt::by_signals().map_err(|error| Error::os("signals", error))?,
+        Some(_) => Halt::by_signals()?,
         None => {
             outlive_the_maker()?;
             Halt::default()

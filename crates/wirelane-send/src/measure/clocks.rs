@@ -1,6 +1,6 @@
 //! Conversion between the monotonic clock, which stamps packets, and the wall clock of ports.
 
-use wirelane::clock;
+use wirelane::internal::clock;
 
 /// A comparison of the clocks within this time is precise, in nanoseconds. Preemption makes it
 /// longer.

@@ -4,11 +4,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use wirelane::halt::Halt;
+use wirelane::internal::clock;
 use wirelane::internal::port::ProgramOptions;
 use wirelane::placement::Placement;
 use wirelane::port::{self, OpenOptions, PortInfo, Spec};
 use wirelane::session::Session;
-use wirelane::{Error, Result, clock};
+use wirelane::{Error, Result};
 use wirelane_gen::Lane;
 use wirelane_gen::signature::{self, Key};
 

@@ -5,7 +5,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use wirelane::halt::{Halt, NAP};
+use wirelane::halt::Halt;
+use wirelane::pcap::Cancel;
 use wirelane::pcap::pipe::{self, Input};
 use wirelane::pcap::{CaptureError, CaptureReader};
 use wirelane::{Error, Result};
@@ -233,9 +234,9 @@ impl Dealer {
     }
 }
 
-/// Waits until the pipe is readable, at most [`NAP`].
+/// Waits until the pipe is readable, at most [`Cancel::NAP`].
 fn wait(pipe: std::os::fd::BorrowedFd<'_>) {
-    let nap = Timespec::try_from(NAP).ok();
+    let nap = Timespec::try_from(Cancel::NAP).ok();
     // Ignores errors: the next read reports them.
     let _ = poll(&mut [PollFd::new(&pipe, PollFlags::IN)], nap.as_ref());
 }

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 
 use wirelane::Error;
-use wirelane::halt::{Halt, NAP};
+use wirelane::halt::Halt;
+use wirelane::pcap::Cancel;
 use wirelane_gen::rewrite::{Rewrite, Round};
 use wirelane_gen::source::SourceError;
 use wirelane_gen::{Departure, Source};
@@ -209,7 +210,7 @@ impl Streamed {
     #[cold]
     fn receive(&mut self) -> Result<Option<Block>, Error> {
         loop {
-            match self.blocks.recv_timeout(NAP) {
+            match self.blocks.recv_timeout(Cancel::NAP) {
                 Ok(block) => return block.map(Some),
                 Err(RecvTimeoutError::Disconnected) => return Ok(None),
                 Err(RecvTimeoutError::Timeout) if self.halt.is_asked() => return Ok(None),

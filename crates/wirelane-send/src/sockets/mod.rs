@@ -16,10 +16,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use wirelane::internal::port::{XpsBinding, XpsBindings, tx_queue_notes};
+use wirelane::internal::threads::Crew;
 use wirelane::port::Port;
 use wirelane::session::Session;
 use wirelane::session::monitor::Monitor;
-use wirelane::threads::Crew;
 use wirelane::{Error, Result};
 use wirelane_gen::{Lane, Source};
 use wirelane_os::clock;

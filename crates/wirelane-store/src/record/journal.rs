@@ -4,8 +4,8 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use wirelane::clock;
 use wirelane::halt::Halt;
+use wirelane::internal::clock;
 use wirelane::pcap::{Record, Statistics};
 use wirelane::session::interfaces::{self, Interface};
 use wirelane::stats::RxCounters;

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use wirelane::clock;
 use wirelane::filter::{Engine, Filter};
 use wirelane::frame::{Batch, Frame};
+use wirelane::internal::clock;
 use wirelane::port::OpenOptions;
 use wirelane::session::interfaces::{Interface, Placing};
 use wirelane::{Error, Result};

@@ -81,6 +81,7 @@ pub enum Tunnel {
 
 impl Offload {
     /// Reads the 10-byte header that the kernel writes before a packet. `None` for an unknown type.
+    #[doc(hidden)]
     pub fn from_virtio(header: &VirtioNetHdr) -> Option<Self> {
         let ecn = header.gso_type & VIRTIO_NET_HDR_GSO_ECN != 0;
         let gso = match header.gso_type & !VIRTIO_NET_HDR_GSO_ECN {
@@ -105,6 +106,7 @@ impl Offload {
     /// The header for a packet with headers of `header_len` bytes, the inverse of
     /// [`from_virtio`](Self::from_virtio). It cannot express tunnels, a fixed identification or
     /// Accurate ECN.
+    #[doc(hidden)]
     pub fn to_virtio(&self, header_len: u16) -> VirtioNetHdr {
         let gso_type = match self.gso {
             Gso::None => VIRTIO_NET_HDR_GSO_NONE,

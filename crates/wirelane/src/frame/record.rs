@@ -42,6 +42,7 @@ impl Batch {
     /// interface for another language can show them without copying. They change with their frames
     /// and are valid until these leave the batch.
     #[inline]
+    #[doc(hidden)]
     pub fn records(&self) -> &[NonNull<()>] {
         let frames: &[Frame] = self;
         // SAFETY: a frame is a transparent pointer to its meta.

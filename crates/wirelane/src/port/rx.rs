@@ -36,7 +36,54 @@ pub enum Readiness<'a> {
     End,
 }
 
-/// The receiver of a backend.
+/// A source of packets: the receiver of a backend, or of a program.
+///
+/// The [`Rx`] of such a source works wherever another one does: in
+/// [`pipeline::run`](crate::pipeline::run), alone or together with the ends of ports.
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use wirelane::port::{Readiness, Receive, Rx};
+/// use wirelane::stats::RxCounters;
+/// use wirelane::{Batch, Class, Pool, PoolConfig, Result, pipeline};
+///
+/// /// Creates three packets.
+/// struct Three(Pool, u64);
+///
+/// impl Receive for Three {
+///     fn receive(&mut self, batch: &mut Batch) -> usize {
+///         let before = batch.len();
+///         while self.1 < 3 && batch.room() > 0 {
+///             let Some(mut frame) = self.0.take_one() else { break };
+///             self.1 += 1;
+///             frame.set_timestamp(self.1);
+///             assert!(frame.fill(&[self.1 as u8; 60]));
+///             let _ = batch.push(frame);
+///         }
+///         batch.len() - before
+///     }
+///
+///     fn readiness(&mut self) -> Result<Readiness<'_>> {
+///         Ok(if self.1 < 3 { Readiness::Now } else { Readiness::End })
+///     }
+///
+///     fn watermark(&self) -> u64 {
+///         self.1
+///     }
+/// }
+///
+/// # fn main() -> Result<()> {
+/// let counters = Arc::new(RxCounters::new(0, Class::Rx));
+/// let mut rx = [Rx::new(Three(Pool::new(PoolConfig::default())?, 0), Arc::clone(&counters))];
+/// pipeline::run(&mut rx, |_, batch| {
+///     batch.clear();
+///     Ok(())
+/// })?;
+/// assert_eq!(counters.snapshot(0).bytes, Some(180));
+/// # Ok(())
+/// # }
+/// ```
 pub trait Receive: Send {
     /// Adds received frames to `batch` while it has room; returns their number, 0 if none is ready.
     fn receive(&mut self, batch: &mut Batch) -> usize;
@@ -106,7 +153,7 @@ pub struct Rx {
 }
 
 impl Rx {
-    /// Wraps a backend's receiver.
+    /// Wraps a source of packets, which counts its losses in `counters`.
     pub fn new(inner: impl Receive + 'static, counters: Arc<RxCounters>) -> Self {
         Self {
             inner: Box::new(inner),

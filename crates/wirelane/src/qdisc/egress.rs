@@ -173,7 +173,7 @@ impl Handle {
     /// frames stay in `batch`, because there is no queue and the TX ring is full, or because this
     /// producer has its share in flight. Never blocks on the interface.
     ///
-    /// `now` is the monotonic time in nanoseconds ([`crate::clock::monotonic_ns`]); any other
+    /// `now` is the monotonic time in nanoseconds (`clock::monotonic_ns`); any other
     /// monotonic clock works, too.
     #[inline]
     pub fn send(&mut self, batch: &mut Batch, now: u64) -> Sent {

@@ -1,4 +1,31 @@
 //! A bounded ring with bulk operations, for one or many producers and one or many consumers.
+//!
+//! # How several handles share a side
+//!
+//! As in DPDK's `rte_ring`, a [`Multi`] side has two indices, on one line:
+//!
+//! ```text
+//!            tail              head
+//!             │                 │
+//!   ┬───┬───┬─▼─┬───┬───┬───┬───▼───┬
+//!   │ published │  A's  │ B's claim │   claim:   move the head by compare-and-swap
+//!   ┴───┴───┴───┴───┴───┴───┴───────┴   publish: when the tail is where the claim starts,
+//!                                                store its end there
+//! ```
+//!
+//! So batches become visible in the order of their claims, and B waits for A. If A was preempted, B
+//! yields the CPU instead of spinning; [`Ring::stats`] counts waits and the handles that caused
+//! them. If A releases claimed slots, because a [`Reservation`] is partly filled or dropped, the
+//! head moves back. If B has a later claim, A's slots become a hole that consumers skip.
+//!
+//! # Why no existing crate
+//!
+//! No crate has a multi-producer ring with bulk operations, reservations or stall detection;
+//! crossbeam's `ArrayQueue` takes five to eight times as long per element at 32 per batch. For one
+//! producer and one consumer, `rtrb` is about as fast (within a tenth for single elements, a fifth
+//! behind at 32 per batch; compared by `cargo bench -p wirelane-bench --bench ring`). It would not
+//! replace any code: the cursor also drives rings that a kernel maps, and `Single` is the same code
+//! without the compare-and-swap.
 #![allow(unsafe_code)]
 
 use std::fmt;
@@ -17,7 +44,7 @@ use crate::sync::{Arc, CachePadded, Mutex, Ordering};
 /// `P` for the producers, `C` for the consumers. Any thread may use it.
 ///
 /// ```
-/// use wirelane::ring::{Multi, Ring, Single};
+/// use wirelane::internal::ring::{Multi, Ring, Single};
 ///
 /// let (mut tx, mut rx) = Ring::<u32, Multi, Single>::bounded(256);
 /// let mut second = tx.clone(); // only because the side is `Multi`
@@ -31,13 +58,13 @@ use crate::sync::{Arc, CachePadded, Mutex, Ordering};
 /// A second handle of a `Single` side, or one handle in two threads, does not compile:
 ///
 /// ```compile_fail,E0599
-/// # use wirelane::ring::{Multi, Ring, Single};
+/// # use wirelane::internal::ring::{Multi, Ring, Single};
 /// let (tx, rx) = Ring::<u32, Multi, Single>::bounded(256);
 /// let second = rx.clone();
 /// ```
 ///
 /// ```compile_fail,E0277
-/// # use wirelane::ring::{Multi, Ring, Single};
+/// # use wirelane::internal::ring::{Multi, Ring, Single};
 /// let (tx, rx) = Ring::<u32, Multi, Single>::bounded(256);
 /// std::thread::scope(|scope| {
 ///     scope.spawn(|| tx.len());

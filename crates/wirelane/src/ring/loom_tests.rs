@@ -4,6 +4,7 @@
 //! keeps the models exhaustive in seconds; remaining elements are moved after the threads have
 //! ended.
 
+use super::side::Side;
 use super::*;
 use crate::sync::thread;
 

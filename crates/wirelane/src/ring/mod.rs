@@ -1,9 +1,9 @@
-//! Queues between threads: a channel for two, and a bulk ring for any number of each kind.
+//! A channel between two threads, and a bulk ring for any number of producers and consumers.
 //!
 //! | type | producers × consumers | use it for |
 //! |---|---|---|
 //! | [`channel()`] | 1 × 1, either may be dropped | packets and chunks from one thread to another |
-//! | [`Ring`] | 1 or many × 1 or many, by type | queueing: bulk, reserve and commit, statistics |
+//! | `Ring` | 1 or many × 1 or many, by type | queueing: bulk, reserve and commit, statistics |
 //!
 //! Both are arrays of a power-of-two number of slots with two free-running indices. The producers
 //! own the slots from their index up to `consumer + size`, the consumers the slots from their index
@@ -18,46 +18,18 @@
 //!   │   │ ■ │ ■ │ ■ │ ■ │ ■ │ ■ │   │   │   ■ belongs to the consumer
 //!   └───┴───┴───┴───┴───┴───┴───┴───┴───┘
 //! ```
-//!
-//! # How several handles share a side
-//!
-//! As in DPDK's `rte_ring`, a [`Multi`] side has two indices, on one line:
-//!
-//! ```text
-//!            tail              head
-//!             │                 │
-//!   ┬───┬───┬─▼─┬───┬───┬───┬───▼───┬
-//!   │ published │  A's  │ B's claim │   claim:   move the head by compare-and-swap
-//!   ┴───┴───┴───┴───┴───┴───┴───────┴   publish: when the tail is where the claim starts,
-//!                                                store its end there
-//! ```
-//!
-//! So batches become visible in the order of their claims, and B waits for A. If A was preempted, B
-//! yields the CPU instead of spinning; [`Ring::stats`] counts waits and the handles that caused
-//! them. If A releases claimed slots, because a [`Reservation`] is partly filled or dropped, the
-//! head moves back. If B has a later claim, A's slots become a hole that consumers skip.
-//!
-//! # Why no existing crate
-//!
-//! No crate has a multi-producer ring with bulk operations, reservations or stall detection;
-//! crossbeam's `ArrayQueue` takes five to eight times as long per element at 32 per batch. For one
-//! producer and one consumer, `rtrb` is about as fast (within a tenth for single elements, a fifth
-//! behind at 32 per batch; compared by `cargo bench -p wirelane-bench --bench ring`). It would not
-//! replace any code: the cursor also drives rings that a kernel maps, and `Single` is the same code
-//! without the compare-and-swap.
 
-mod bounded;
+pub(crate) mod bounded;
 mod channel;
 pub(crate) mod cursor;
 mod handle;
-mod side;
+pub(crate) mod side;
 mod slots;
-mod stats;
+pub(crate) mod stats;
 
-pub use bounded::{Dequeuer, Enqueuer, Reservation, Ring};
+pub(crate) use bounded::{Dequeuer, Enqueuer, Ring};
 pub use channel::{Receiver, Sender, channel};
-pub use side::{Multi, Side, Single};
-pub use stats::{End, HandleStats};
+pub(crate) use side::{Multi, Single};
 
 #[cfg(all(test, loom))]
 mod loom_tests;

@@ -29,7 +29,7 @@ pub struct HandleStats {
     /// Waits in which the thread yielded the CPU, because the other one was probably preempted.
     pub stalled: u64,
     /// How often other handles stalled on this one: it was preempted between claiming slots and
-    /// publishing them, or its [`Reservation`](super::Reservation) was kept.
+    /// publishing them, or its [`Reservation`](super::bounded::Reservation) was kept.
     pub stalled_others: u64,
 }
 

@@ -9,6 +9,8 @@ use std::sync::atomic::Ordering::{Acquire, Release};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use super::side::Side;
+use super::stats::{End, HandleStats};
 use super::*;
 use wirelane_testkit::oracle::{self, FifoUnderTest, Random};
 

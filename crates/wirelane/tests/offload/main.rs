@@ -12,7 +12,7 @@ mod transfer;
 
 use std::sync::Arc;
 
-use wirelane::frame::{Protocols, SinkGso};
+use wirelane::internal::frame::{Protocols, SinkGso};
 use wirelane::internal::port::{Forwarding, ProgramOptions, Switches};
 use wirelane::port::{self, OpenOptions, Take};
 use wirelane::session::Session;

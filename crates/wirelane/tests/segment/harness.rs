@@ -1,7 +1,8 @@
 //! A harness for property tests and fuzzing: segments an arbitrary frame with arbitrary metadata,
 //! and merges the segments. It panics if a byte is lost or a packet is too long.
 
-use wirelane::frame::{Gso, Offload, PartialChecksum, Sink, SinkGso, Tunnel};
+use wirelane::frame::{Gso, Offload, PartialChecksum, Tunnel};
+use wirelane::internal::frame::{Sink, SinkGso};
 use wirelane::segment::{Coalescer, Limits, Segmenter, Verdict};
 use wirelane_wire::{EthernetView, VlanView, ethernet, vlan};
 

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
-use wirelane::frame::{Gso, Offload, PartialChecksum, Sink};
+use wirelane::frame::{Gso, Offload, PartialChecksum};
+use wirelane::internal::frame::Sink;
 use wirelane::mask::Class;
 use wirelane::pcap::{CaptureWriter, Record, Source, WriterOptions};
 use wirelane::segment::{Alone, Coalescer, Flush, Limits};
@@ -434,6 +435,6 @@ fn age_is_time_passed_in() {
 fn what_was_merged_can_go_to_a_sink_that_segments() {
     let merged = merge(&packets(&Frame::tcp6(9000, 1400)));
     let sink = Sink { checksum: true, gso_max: Some(65_535), ..Sink::ethernet() };
-    let sink = Sink { gso: wirelane::frame::SinkGso { tcp6: true, ..sink.gso }, ..sink };
+    let sink = Sink { gso: wirelane::internal::frame::SinkGso { tcp6: true, ..sink.gso }, ..sink };
     assert_eq!(cut_for(sink, &merged[0].0, &merged[0].1), merged);
 }

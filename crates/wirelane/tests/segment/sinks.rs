@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use wirelane::Batch;
-use wirelane::frame::{Gso, Offload, Protocols};
+use wirelane::frame::{Gso, Offload};
+use wirelane::internal::frame::Protocols;
 use wirelane::internal::packet::PacketPort;
 use wirelane::internal::port::{Forwarding, ProgramOptions, Switches, gso};
 use wirelane::pcap::CaptureReader;

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use wirelane::frame::{Frame, Gso, Offload, PartialChecksum, Protocols};
+use wirelane::frame::{Frame, Gso, Offload, PartialChecksum};
+use wirelane::internal::frame::Protocols;
 use wirelane::internal::port::{Switches, gso};
 use wirelane::segment::Segmenter;
 use wirelane::{Pool, PoolConfig};

@@ -117,7 +117,7 @@ mod tests {
             {}
             Account::read(0, &[]).unwrap().since(before)
         };
-        let thread = wirelane::threads::spawn(RECEIVER, spin).unwrap();
+        let thread = wirelane::internal::threads::spawn(RECEIVER, spin).unwrap();
         let used = thread.join().unwrap();
         assert!(used.receiver > 10_000_000 && used.total() >= used.receiver, "{used:?}");
         assert_eq!(used.sender, 0);

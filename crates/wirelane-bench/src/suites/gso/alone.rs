@@ -4,8 +4,8 @@ use super::case::SUITE;
 use crate::report::Report;
 use crate::row::{Row, Subject, median, params};
 use crate::suites::gso::segment::{self, Form};
-use wirelane::checksum::Vectors;
 use wirelane::frame::Offload;
+use wirelane::internal::checksum::Vectors;
 use wirelane::segment::SegmentClass;
 
 /// Frames that are segmented for one figure: about half a millisecond. A debug build segments fewer

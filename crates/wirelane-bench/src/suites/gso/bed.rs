@@ -55,7 +55,7 @@ use crate::suites::gso::iperf;
 use crate::suites::gso::quota::Quota;
 use crate::suites::gso::traffic::{DATAGRAM, Ends, Transfer};
 use wirelane::error::{Error, Result};
-use wirelane::frame::{Protocols, SinkGso};
+use wirelane::internal::frame::{Protocols, SinkGso};
 use wirelane::internal::port::{Forwarding, ProgramOptions, Switches};
 use wirelane::mask::{QueueMask, QueueSet};
 use wirelane::placement::Placement;

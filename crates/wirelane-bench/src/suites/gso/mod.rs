@@ -29,8 +29,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use clap::Args;
-use wirelane::checksum::Vectors;
 use wirelane::error::Result;
+use wirelane::internal::checksum::Vectors;
 use wirelane_cli::args;
 
 use self::bed::Trial;

@@ -13,7 +13,7 @@ use rustix::net::sockopt;
 use super::case::Protocol;
 use crate::suites::gso::account::{RECEIVER, SENDER};
 use wirelane::error::{Error, Result};
-use wirelane::threads;
+use wirelane::internal::threads;
 use wirelane_lab::Site;
 
 /// Bytes per call of a TCP sender, and room of a receiver.

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use wirelane_os::affinity;
 
-use wirelane::ring::{Dequeuer, Enqueuer, Multi, Ring, Side};
+use wirelane::internal::ring::{Dequeuer, Enqueuer, Multi, Ring, Side};
 
 /// Slots of every ring that is measured; `RING_SIZE` of DPDK's test.
 pub const SLOTS: usize = 4096;

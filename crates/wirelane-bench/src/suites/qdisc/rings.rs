@@ -4,7 +4,7 @@
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use wirelane::ring::{Multi, Single};
+use wirelane::internal::ring::{Multi, Single};
 
 use super::bench::SUITE;
 use super::distance::{Distance, round_trip_ns};

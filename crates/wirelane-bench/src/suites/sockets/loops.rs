@@ -10,9 +10,9 @@ use wirelane_wire::ethernet;
 use crate::task::Task;
 use wirelane::error::Result;
 use wirelane::frame::Batch;
+use wirelane::internal::threads::Crew;
 use wirelane::pipeline;
 use wirelane::port::{Rx, Tx};
-use wirelane::threads::Crew;
 
 /// An idle thread checks this often whether the phase has changed.
 pub(super) const PATIENCE: Duration = Duration::from_millis(10);

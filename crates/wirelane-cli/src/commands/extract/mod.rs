@@ -10,6 +10,7 @@ use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
+use wirelane::halt::Halt;
 use wirelane::pcap::{LINK_TYPE_ETHERNET, Written};
 use wirelane::{Error, Result};
 use wirelane_filter::Filter;
@@ -20,7 +21,6 @@ use self::arguments::Asked;
 pub(crate) use self::arguments::ExtractArgs;
 use self::document::Document;
 use self::file::Output;
-use crate::background::halt_by_signals;
 use crate::store_check::{self, CheckOutput, Repair};
 use crate::{args, background, output, stores};
 use wirelane_store::record::failure;
@@ -43,7 +43,7 @@ pub(crate) fn run(args: &ExtractArgs) -> Result<()> {
     if args.explain {
         return explain(filter.as_ref());
     }
-    let halt = halt_by_signals()?;
+    let halt = Halt::by_signals()?;
     let stores = stores::open(&asked.paths)?;
     let query = Query {
         from: asked.span.from,

@@ -19,7 +19,6 @@ pub(crate) use self::arguments::NdrArgs;
 use self::document::Document;
 use self::live::Live;
 use self::traffic::Both;
-use crate::background::halt_by_signals;
 use crate::{output, overwrite, ssh};
 
 /// Runs the command.
@@ -43,7 +42,7 @@ pub(crate) fn run(args: &NdrArgs) -> Result<()> {
     }
     let campaign = args.campaign()?;
     let traffic = traffic::of(args, &a, &b)?;
-    let halt = halt_by_signals()?;
+    let halt = Halt::by_signals()?;
     let mut tester = tester(args, &a, &b, traffic, &halt)?;
     let mut live = Live::new(args.quiet);
     let report = campaign.run(&mut tester, &mut |step| live.show(step));

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::Args;
-use wirelane::frame::Protocols;
+use wirelane::internal::frame::Protocols;
 use wirelane::{Error, Result};
 use wirelane_gen::{Rate, Recipe, Sizes};
 use wirelane_send::{Engine, Pacing};

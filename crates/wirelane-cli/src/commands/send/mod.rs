@@ -12,8 +12,8 @@ mod rewrite;
 use std::path::Path;
 use std::sync::Arc;
 
-use wirelane::frame::Protocols;
 use wirelane::halt::Halt;
+use wirelane::internal::frame::Protocols;
 use wirelane::internal::port::{Forwarding, Offloads, ProgramOptions, Switches};
 use wirelane::placement::Placement;
 use wirelane::port::{self, Backend, OpenOptions, Port, Spec, Take};

@@ -1,8 +1,8 @@
 //! `sim:N`: a network card in the process, with N RX and N TX queues. It needs no privileges.
 //!
-//! For receiving, a deterministic source creates packets. The spec determines packet k (see `stream`),
-//! and receive-side scaling spreads the flows over the queues. For transmitting, a sink counts and
-//! frees packets.
+//! For receiving, a deterministic source creates packets. The spec determines packet k (see
+//! `stream`), and receive-side scaling spreads the flows over the queues. For transmitting, a sink
+//! counts and frees packets.
 //!
 //! ```text
 //!                  ┌─ flow a, flow d ─▶ queue 0 ─▶ Rx      packet k belongs to flow k % flows;

@@ -5,8 +5,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use wirelane::Batch;
+use wirelane::internal::clock;
 use wirelane::port::Readiness;
-use wirelane::{Batch, clock};
 
 use crate::bed::Bed;
 use crate::session::{PATIENCE, Session, Verified, check, receive_on, rx_only, wait_for};

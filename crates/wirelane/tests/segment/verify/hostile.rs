@@ -154,7 +154,7 @@ proptest! {
 
 #[test]
 fn a_sink_that_cuts_again_gets_what_is_right() {
-    use wirelane::frame::{Sink, SinkGso};
+    use wirelane::internal::frame::{Sink, SinkGso};
     let gso = SinkGso { tcp4: true, tcp6: true, udp: true, udp_fragment: false };
     let sink = Sink { mtu: 1500, checksum: true, gso_max: Some(16_000), gso };
     let (bytes, offload) = Frame::tcp4(50_000, 1400).build();
