@@ -88,6 +88,14 @@ pub mod frame {
     pub use crate::frame::sink::{Sink, SinkGso};
 }
 
+/// Queues of an interface: details, and how frames reach their TX queue.
+#[cfg(not(loom))]
+pub mod inspect {
+    pub use crate::inspect::interface::{ByteLimit, CpusFrom, Offloads};
+    pub use crate::inspect::mapping::QueueMapping;
+    pub use crate::inspect::sending::sending;
+}
+
 /// Memory of writers.
 pub mod memory {
     pub use crate::memory::for_writers;

@@ -6,8 +6,9 @@ use clap::Args;
 use serde::Serialize;
 use wirelane::Error;
 use wirelane::inspect::{
-    self, ByteLimit, CpuList, InterfaceQueues, Ring, Rss, Service, TxBinding, TxQueue, TxWay,
+    self, CpuList, InterfaceQueues, Rss, Service, Setting, TxBinding, TxQueue, TxWay,
 };
+use wirelane::internal::inspect::{ByteLimit, sending};
 
 use crate::netns::NetnsArgs;
 use crate::output;
@@ -74,11 +75,8 @@ struct PacketTx {
 
 impl<'a> Shown<'a> {
     fn new(interface: &'a InterfaceQueues) -> Self {
-        let through_qdisc = inspect::sending(interface, false);
-        Self {
-            interface,
-            packet_tx: PacketTx { through_qdisc, bypass: inspect::sending(interface, true) },
-        }
+        let through_qdisc = sending(interface, false);
+        Self { interface, packet_tx: PacketTx { through_qdisc, bypass: sending(interface, true) } }
     }
 }
 
@@ -206,10 +204,10 @@ fn summary(interface: &InterfaceQueues) -> String {
 
 fn counts(interface: &InterfaceQueues) -> String {
     let mut table = Table::new(&["queues", "count", "max", "ring", "ring max"]);
-    let mut row = |label: &str, count: Option<u32>, max: Option<u32>, ring: Option<Ring>| {
+    let mut row = |label: &str, count: Option<u32>, max: Option<u32>, ring: Option<Setting>| {
         // A combined channel has no separate ring.
         let depth =
-            |value: fn(Ring) -> Option<u32>| ring.map_or("-".to_owned(), |r| text(value(r)));
+            |value: fn(Setting) -> Option<u32>| ring.map_or("-".to_owned(), |r| text(value(r)));
         table.row([
             label.to_owned(),
             text(count),
@@ -220,7 +218,7 @@ fn counts(interface: &InterfaceQueues) -> String {
     };
     row("rx", interface.rx.count, interface.rx.max, Some(interface.rx.ring));
     row("tx", interface.tx.count, interface.tx.max, Some(interface.tx.ring));
-    row("combined", interface.combined.count, interface.combined.max, None);
+    row("combined", interface.combined.current, interface.combined.max, None);
     table.to_string()
 }
 
@@ -295,7 +293,7 @@ fn affinity<'a>(queues: impl Iterator<Item = (u32, &'a Service)>) -> String {
 
 /// The CPUs from which packet sockets send through each TX queue: `0:0 1:1 (XPS)`.
 fn packet_tx(interface: &InterfaceQueues) -> Option<String> {
-    let usual = inspect::sending(interface, false);
+    let usual = sending(interface, false);
     let words = |bindings: &[TxBinding]| {
         let cpus = |one: &TxBinding| match one.cpus.is_empty() {
             true => format!("{}:-", one.queue),
@@ -307,7 +305,7 @@ fn packet_tx(interface: &InterfaceQueues) -> Option<String> {
         TxWay::Only => None,
         way @ TxWay::Device => Some(way.to_string()),
         way @ TxWay::Flow => {
-            let (program, bypass) = (TxWay::Program, words(&inspect::sending(interface, true)));
+            let (program, bypass) = (TxWay::Program, words(&sending(interface, true)));
             Some(format!("{program}, or {way}; with bypass=on {bypass}"))
         }
         way => Some(format!("{} ({way})", words(&usual))),

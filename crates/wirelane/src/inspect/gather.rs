@@ -13,8 +13,7 @@ use wirelane_os::sysfs::Sysfs;
 
 use super::cpus::CpuList;
 use super::interface::{
-    Brief, ByteLimit, Combined, CpusFrom, InterfaceQueues, Offloads, Ring, RxQueue, Service, Side,
-    TxQueue,
+    Brief, ByteLimit, CpusFrom, InterfaceQueues, Offloads, RxQueue, Service, Setting, Side, TxQueue,
 };
 use super::interrupts::{self, QueueInterrupts};
 use super::mapping::rx_mapping;
@@ -418,11 +417,11 @@ fn numa_nodes() -> Vec<(u32, CpuList)> {
     nodes.into_iter().collect()
 }
 
-fn combined(channels: &Channels) -> Combined {
+fn combined(channels: &Channels) -> Setting {
     // A driver without combined channels reports a maximum of 0.
     match nonzero(channels.max_combined) {
-        Some(max) => Combined { count: Some(channels.combined), max: Some(max) },
-        None => Combined::default(),
+        Some(max) => Setting { current: Some(channels.combined), max: Some(max) },
+        None => Setting::default(),
     }
 }
 
@@ -431,10 +430,10 @@ fn total(channels: &Channels, own: impl Fn(&Channels) -> u32) -> Option<u32> {
     nonzero(own(channels).saturating_add(channels.combined))
 }
 
-fn ring(current: u32, max: u32) -> Ring {
+fn ring(current: u32, max: u32) -> Setting {
     match nonzero(max) {
-        Some(max) => Ring { current: Some(current), max: Some(max) },
-        None => Ring::default(),
+        Some(max) => Setting { current: Some(current), max: Some(max) },
+        None => Setting::default(),
     }
 }
 

@@ -1,7 +1,7 @@
 //! The description of an interface and its queues.
 
 #[cfg(feature = "serde")]
-use serde::Serialize;
+use serde::{Serialize, Serializer, ser::SerializeStruct as _};
 
 use super::cpus::CpuList;
 use super::mapping::QueueMapping;
@@ -33,16 +33,19 @@ pub struct InterfaceQueues {
     /// The NUMA node of the device.
     pub numa_node: Option<u32>,
     /// How the driver writes the receive queue into a packet.
+    #[doc(hidden)]
     pub rx_queue_mapping: QueueMapping,
     /// Receive side.
     pub rx: Side<RxQueue>,
     /// Transmit side.
     pub tx: Side<TxQueue>,
     /// Channels that serve one receive and one transmit queue each.
-    pub combined: Combined,
+    #[cfg_attr(feature = "serde", serde(serialize_with = "channels"))]
+    pub combined: Setting,
     /// How received packets are distributed over the queues, if the device does this.
     pub rss: Option<Rss>,
     /// Offloads that change what a capture sees.
+    #[doc(hidden)]
     pub offloads: Offloads,
     /// Findings in words: unusual properties, their meaning and the remedy.
     pub notes: Vec<String>,
@@ -58,31 +61,29 @@ pub struct Side<Q> {
     /// The maximum number of queues.
     pub max: Option<u32>,
     /// Descriptors per queue.
-    pub ring: Ring,
+    pub ring: Setting,
     /// The queues in use, by number.
     pub queues: Vec<Q>,
 }
 
-/// Combined channels.
+/// A setting of a device: a number of channels or descriptors.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(Serialize))]
 #[non_exhaustive]
-pub struct Combined {
-    /// Number in use.
-    pub count: Option<u32>,
-    /// The maximum number.
-    pub max: Option<u32>,
-}
-
-/// The depth of a queue, in descriptors.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(Serialize))]
-#[non_exhaustive]
-pub struct Ring {
+pub struct Setting {
     /// Number in use.
     pub current: Option<u32>,
     /// The maximum of the device.
     pub max: Option<u32>,
+}
+
+/// The number of channels in use is their `count`.
+#[cfg(feature = "serde")]
+fn channels<S: Serializer>(setting: &Setting, serializer: S) -> Result<S::Ok, S::Error> {
+    let mut combined = serializer.serialize_struct("Combined", 2)?;
+    combined.serialize_field("count", &setting.current)?;
+    combined.serialize_field("max", &setting.max)?;
+    combined.end()
 }
 
 /// A receive queue.
@@ -113,6 +114,7 @@ pub struct TxQueue {
     /// kernel has no such setting for a single queue.
     pub xps_cpus: Option<CpuList>,
     /// The limit of bytes in its ring; `None` if the kernel limits only the number of packets.
+    #[doc(hidden)]
     pub byte_limit: Option<ByteLimit>,
 }
 
@@ -145,6 +147,7 @@ pub struct Service {
     /// The CPUs on which this work runs.
     pub cpus: Option<CpuList>,
     /// The source of `cpus`.
+    #[doc(hidden)]
     pub cpus_from: Option<CpusFrom>,
     /// The NUMA node of these CPUs, if they share one.
     pub numa: Option<u32>,

@@ -18,25 +18,22 @@ use crate::error::{Error, Result};
 
 mod cpus;
 mod gather;
-mod interface;
+pub(crate) mod interface;
 mod interrupts;
-mod mapping;
+pub(crate) mod mapping;
 mod notes;
 mod rss;
-mod sending;
+pub(crate) mod sending;
 
 use gather::Host;
 
 pub use cpus::CpuList;
 pub(crate) use interface::Brief;
-pub use interface::{
-    ByteLimit, Combined, CpusFrom, InterfaceQueues, Offloads, Ring, Rss, RxQueue, Service, Side,
-    TxQueue,
-};
-pub use mapping::QueueMapping;
-pub(crate) use mapping::rx_mapping;
-pub(crate) use sending::Steering;
-pub use sending::{TxBinding, TxWay, sending};
+pub(crate) use interface::Offloads;
+pub use interface::{InterfaceQueues, Rss, RxQueue, Service, Setting, Side, TxQueue};
+pub(crate) use mapping::{QueueMapping, rx_mapping};
+pub(crate) use sending::{Steering, sending};
+pub use sending::{TxBinding, TxWay};
 
 /// The names of the interfaces of this network namespace, in the kernel's order.
 ///

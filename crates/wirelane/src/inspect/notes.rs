@@ -15,7 +15,7 @@ pub(super) fn findings(found: &InterfaceQueues, steering_visible: bool) -> Vec<S
     if !found.up {
         note(format!("the interface is down: `ip link set {name} up`"));
     }
-    if found.driver.as_deref() == Some("tun") && found.combined.count == Some(0) {
+    if found.driver.as_deref() == Some("tun") && found.combined.current == Some(0) {
         note("no program has opened a queue of this device: it carries no packets".to_owned());
     }
     match (found.rx_queue_mapping, found.driver.is_some()) {
@@ -90,7 +90,7 @@ fn numbers(numbers: impl Iterator<Item = u32>) -> Option<CpuList> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Combined, Offloads, Ring, Rss, RxQueue, Service, Side};
+    use super::super::{Offloads, Rss, RxQueue, Service, Setting, Side};
     use super::*;
 
     /// A quiet server NIC with four queues on node 0.
@@ -115,11 +115,11 @@ mod tests {
             rx: Side {
                 count: Some(4),
                 max: Some(8),
-                ring: Ring::default(),
+                ring: Setting::default(),
                 queues: queues.collect(),
             },
-            tx: Side { count: Some(4), max: Some(8), ring: Ring::default(), queues: Vec::new() },
-            combined: Combined::default(),
+            tx: Side { count: Some(4), max: Some(8), ring: Setting::default(), queues: Vec::new() },
+            combined: Setting::default(),
             rss: Some(Rss {
                 key_symmetric: Some(true),
                 indirection: Some(vec![0, 1, 2, 3]),

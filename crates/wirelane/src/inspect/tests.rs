@@ -13,7 +13,7 @@ fn loopback_has_one_queue_and_no_driver() {
     let lo = interface("lo").unwrap();
     assert_eq!((lo.name.as_str(), lo.index), ("lo", 1));
     assert_eq!((lo.rx.count, lo.tx.count), (Some(1), Some(1)));
-    assert_eq!((lo.driver, lo.rss, lo.combined), (None, None, Combined::default()));
+    assert_eq!((lo.driver, lo.rss, lo.combined), (None, None, Setting::default()));
     assert!(
         lo.notes.iter().any(|note| note.contains("records no receive queue")),
         "{:?}",
@@ -43,6 +43,8 @@ fn json_has_null_for_unknown() {
     assert_eq!(lo["rx"]["queues"][0]["index"], 0);
     assert_eq!(lo["ifindex"], 1);
     assert_eq!(lo["rx_queue_mapping"], "shifted");
+    assert_eq!(lo["combined"].to_string(), r#"{"count":null,"max":null}"#);
+    assert_eq!(lo["rx"]["ring"].to_string(), r#"{"current":null,"max":null}"#);
 }
 
 #[test]
@@ -69,7 +71,10 @@ fn privileged_veth_agrees_with_ethtool_and_ip() {
 
         assert_eq!(va.driver.as_deref(), Some("veth"));
         assert_eq!(va.rx_queue_mapping, QueueMapping::Unshifted);
-        assert_eq!((va.rx.ring, va.tx.ring, va.rss), (Ring::default(), Ring::default(), None));
+        assert_eq!(
+            (va.rx.ring, va.tx.ring, va.rss),
+            (Setting::default(), Setting::default(), None)
+        );
         assert_eq!(va.rx.queues.len(), 3);
         assert_eq!(va.rx.queues[2].index, 2);
         // A virtual device has no interrupt, and steering that is off by default.
@@ -104,11 +109,11 @@ fn privileged_tap_counts_the_queues_that_are_open() {
         run("ip link set t0 up");
         let t0 = interface(tap.name()).unwrap();
         assert_eq!((t0.rx.count, t0.tx.count), (Some(4), Some(4)));
-        assert_eq!(t0.combined, Combined { count: Some(4), max: t0.combined.max });
+        assert_eq!(t0.combined, Setting { current: Some(4), max: t0.combined.max });
         assert_eq!(t0.driver.as_deref(), Some("tun"));
         assert_eq!(t0.rx_queue_mapping, QueueMapping::Shifted);
         let [max, count] = numbers(&run("ethtool -l t0"), &["Combined:"])[..] else { panic!() };
-        assert_eq!(t0.combined, Combined { count: Some(count), max: Some(max) });
+        assert_eq!(t0.combined, Setting { current: Some(count), max: Some(max) });
     });
 }
 
