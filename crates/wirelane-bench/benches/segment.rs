@@ -12,8 +12,7 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-use wirelane::internal::checksum::Vectors;
-use wirelane::segment::SegmentClass;
+use wirelane::internal::segment::SegmentClass;
 use wirelane_bench::statistics::quiet::Quiet;
 use wirelane_bench::suites::gso::segment::{
     Form, MSS, PAYLOAD, checksum_rate, segment, super_frame,

@@ -9,8 +9,8 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
+use wirelane::internal::session::counters;
 use wirelane::port::{PortInfo, Rx};
-use wirelane::session::interfaces;
 use wirelane::stats::{QueueStats, RxCounters, TxCounters, TxStats};
 use wirelane_os::board::Board;
 use wirelane_os::clock;
@@ -51,7 +51,7 @@ impl Status {
         info: &PortInfo,
         rx: impl IntoIterator<Item = &'a Rx>,
     ) -> Self {
-        let rx: Vec<_> = rx.into_iter().map(interfaces::counters).collect();
+        let rx: Vec<_> = rx.into_iter().map(counters).collect();
         let mut firsts = vec![0];
         for counters in &rx {
             firsts.push(firsts.last().unwrap_or(&0) + counters.len() * QUEUE.len());

@@ -4,9 +4,9 @@
 
 use std::time::Instant;
 
+use wirelane::internal::session::interfaces;
 use wirelane::pcap::{Direction, Record};
 use wirelane::port::{self, OpenOptions};
-use wirelane::session::interfaces::interfaces;
 use wirelane::{Batch, Error, Result, pipeline};
 use wirelane_flow::arrow::Packets;
 

@@ -20,12 +20,11 @@ fn main() -> Result<()> {
         let name = names.next();
         port::open(&name.as_deref().unwrap_or("sim:2?count=1000000").parse()?, &options)
     };
-    let mut ports = vec![open()?, open()?];
+    let ports = vec![open()?, open()?];
 
     // Each RX queue of one port with a TX queue of the other one.
-    let lanes = port::lanes(&mut ports)?;
-    let work = lanes.into_iter().map(|lane| lane.work(|out| out));
-    let outcome = Threads::default().until(&Halt::by_signals()?).start(ports, work)?.join();
+    let threads = Threads::default().until(&Halt::by_signals()?);
+    let outcome = threads.forward(ports, |_, out| out)?.join();
 
     outcome.queues.iter().for_each(|queue| println!("{queue}"));
     outcome.result().map(drop)

@@ -77,20 +77,21 @@ fn main() -> Result<()> {
     };
     let address = address.parse().map_err(|_| Error::usage(address, "not an IPv4 address"))?;
     let open = |port: &str| port::open(&port.parse()?, &OpenOptions::forwarder());
-    let mut ports = vec![open(inside)?, open(outside)?];
+    let ports = vec![open(inside)?, open(outside)?];
 
     let nat = Nat { address, ports: HashMap::new(), hosts: HashMap::new(), next: 1024 };
     let nat = Arc::new(Mutex::new(nat));
-    // A thread for each lane; all of them share the table, whose lock is taken once per batch.
-    let work = port::lanes(&mut ports)?.into_iter().map(|lane| {
-        let (leaves, nat) = (lane.from == 0, Arc::clone(&nat));
+    // Each TX queue has a thread; all share the table, whose lock is taken once per batch.
+    let threads = Threads::default().until(&Halt::by_signals()?);
+    let running = threads.forward(ports, |from, out| {
+        let (leaves, nat) = (from == 0, Arc::clone(&nat));
         let translate = move |batch: &mut Batch| {
             let mut nat = nat.lock().unwrap_or_else(PoisonError::into_inner);
             batch.retain(|it| if leaves { nat.leave(it) } else { nat.enter(it) }.is_some());
         };
-        lane.work(|out| out.after(translate))
-    });
-    let outcome = Threads::default().until(&Halt::by_signals()?).start(ports, work)?.join();
+        out.before_send(translate)
+    })?;
+    let outcome = running.join();
     // What could not be translated was filtered; what found no room was dropped, as a switch does.
     outcome.queues.iter().for_each(|queue| println!("{queue}"));
     outcome.result().map(drop)

@@ -29,13 +29,12 @@ fn main() -> Result<()> {
     // `xdp:` takes packets away from the host: only those for the address, and nothing else.
     let filter: Filter = format!("(arp or icmp) and host {address}").parse()?;
     let options = OpenOptions::forwarder().filter(filter).take(Take::MatchingAndManagement);
-    let mut ports = vec![port::open(&spec.parse()?, &options)?];
+    let port = port::open(&spec.parse()?, &options)?;
 
     // With one port all goes back through the queue that it came by. Frames are moved, not copied.
     let answers = move |batch: &mut Batch| batch.retain(|frame| answer(frame, address).is_some());
-    let lanes = port::lanes(&mut ports)?;
-    let work = lanes.into_iter().map(|lane| lane.work(|out| out.after(answers)));
-    let running = Threads::default().until(&Halt::by_signals()?).start(ports, work)?;
+    let threads = Threads::default().until(&Halt::by_signals()?);
+    let running = threads.forward(vec![port], |_, out| out.before_send(answers))?;
     println!("{address} is at {STATION}");
     running.join().result().map(drop)
 }

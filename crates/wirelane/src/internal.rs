@@ -2,6 +2,53 @@
 //! for C, Python and libpcap. They are not part of the library's public API, and may change in any
 //! release. `xtask/tests/` checks that no example uses them.
 
+/// Filters: all engines side by side.
+#[cfg(not(loom))]
+pub mod filter {
+    pub use crate::filter::compare::{Comparison, Count};
+}
+
+/// The receive loop: the work of threads.
+#[cfg(not(loom))]
+pub mod pipeline {
+    pub use crate::pipeline::running::by_queue;
+    pub use crate::pipeline::work::Work;
+}
+
+/// Queueing disciplines: one TX queue and its producers.
+pub mod qdisc {
+    #[cfg(not(loom))]
+    pub use crate::qdisc::egress::{Egress, EgressHandle};
+    pub use crate::qdisc::stats::{BandStats, BqlStats, Sent};
+}
+
+/// Segmentation and its inverse.
+pub mod segment {
+    pub use crate::segment::coalesce::{
+        Alone, CoalesceCounters, Coalescer, Flush, Limits, MAX_DATAGRAMS,
+    };
+    pub use crate::segment::cursor::slices::Taken;
+    pub use crate::segment::cursor::{Cursor, Segment, Stop};
+    pub use crate::segment::cut::MAX_HEADER;
+    pub use crate::segment::segmenter::{Segmenter, Verdict};
+    pub use crate::segment::stats::{
+        Bypass, ClassCounters, Refusal, SegmentClass, SegmentCounters,
+    };
+}
+
+/// Sessions: views behind a merge, the interfaces of files, the switches of a forwarder.
+#[cfg(not(loom))]
+pub mod session {
+    pub use crate::session::capture::limit::needs_merge;
+    pub use crate::session::capture::view::View;
+    pub use crate::session::comment::Comment;
+    pub use crate::session::count::decode::Reason;
+    pub use crate::session::forward::switches::PortSwitches;
+    pub use crate::session::interfaces::{Interface, Placing, counters, interfaces, statistics};
+    pub use crate::session::receiving::Receiving;
+    pub use crate::session::viewed::Viewed;
+}
+
 /// Writes one setter per public field: `Config::default().field(value)`.
 ///
 /// A setter takes the field's type, or a value that converts to it: a `String` from text, an

@@ -72,7 +72,6 @@
 //! | [`pcap`] | capture files: pcap and pcapng, compression, rotation, merging by time |
 //! | [`session::capture`] | all queues of a port into one file, in order of time |
 //! | [`session::count`] | packets by protocol, host, port, VLAN, flow and queue |
-//! | [`session::interfaces`], [`session::comment`] | descriptions of interfaces and packets in capture files |
 //! | [`session::forward`] | between two ports, or back through one with swapped addresses |
 //! | [`session::Session`], [`session::monitor`] | one running job; its counters, from any thread |
 //! | [`inspect`] | the queues of an interface and the CPUs behind them |

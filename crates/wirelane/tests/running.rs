@@ -13,6 +13,7 @@ use rustix::time::{
     timerfd_settime,
 };
 use wirelane::halt::Halt;
+use wirelane::internal::pipeline::Work;
 use wirelane::mask::{QueueMask, QueueSet};
 use wirelane::pipeline::{self, Consumer, Outcome, Threads};
 use wirelane::port::{self, OpenOptions, Port, Readiness, Receive, Rx, Take};
@@ -174,7 +175,7 @@ fn counts_stay_when_the_link_goes_down() {
     let work = port.rx().unwrap().into_iter().map(|rx| {
         let seen = Arc::clone(&seen);
         let rx = vec![rx.wrap(|inner, _| Unplugged(inner, 10_000, seen))];
-        pipeline::Work { port: 0, consumer: never(&rx), rx }
+        Work { port: 0, consumer: never(&rx), rx }
     });
     let work: Vec<_> = work.collect();
     let outcome = Threads::default().start(vec![port], work).unwrap().join();

@@ -7,8 +7,8 @@ use std::time::Instant;
 use wirelane::filter::Filter;
 use wirelane::internal::frame::Protocols;
 use wirelane::internal::port::Switches;
+use wirelane::internal::session::PortSwitches;
 use wirelane::port::Control;
-use wirelane::session::forward::PortSwitches;
 use wirelane::session::monitor::Monitor;
 use wirelane::{Error, Result};
 

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use wirelane::internal::session::PortSwitches;
 use wirelane::session::Worker;
 use wirelane::session::capture::Capture;
 use wirelane::session::count::Counting;
-use wirelane::session::forward::{Forward, PortSwitches};
+use wirelane::session::forward::Forward;
 use wirelane_flow::session::Metering;
 use wirelane_send::Sending;
 use wirelane_store::record::Recording;

@@ -2,7 +2,8 @@
 
 use clap::ValueEnum;
 use serde::Serialize;
-use wirelane::session::count::{By, Counts, Endpoint, Key, Load, Reason, Row};
+use wirelane::internal::session::Reason;
+use wirelane::session::count::{By, Counts, Endpoint, Key, Load, Row};
 
 use super::table::Table;
 use super::{counted, grouped};

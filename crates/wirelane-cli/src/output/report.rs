@@ -3,8 +3,9 @@
 
 use std::path::{Path, PathBuf};
 
+use wirelane::internal::qdisc::BandStats;
 use wirelane::port::{Backend, PortInfo};
-use wirelane::qdisc::{BandStats, QdiscStats};
+use wirelane::qdisc::QdiscStats;
 use wirelane::stats::QueueStats;
 
 use super::flows::{Flows, Packets};

@@ -5,9 +5,9 @@ use std::io::{self, IsTerminal, Write as _};
 use std::os::unix::fs::FileTypeExt;
 
 use wirelane::halt::Halt;
+use wirelane::internal;
+use wirelane::internal::session::View;
 use wirelane::pcap::{Record, Source, pipe};
-use wirelane::session::capture::View;
-use wirelane::session::interfaces;
 use wirelane::{Error, Result};
 use wirelane_print::{Packet, Printer, Style};
 
@@ -73,7 +73,7 @@ impl Lines {
 }
 
 impl View for Lines {
-    fn interface(&mut self, interface: &interfaces::Interface) -> Result<()> {
+    fn interface(&mut self, interface: &internal::session::Interface) -> Result<()> {
         let source = &interface.source;
         self.interfaces.push(Interface { place: place(source), link_type: source.link_type });
         Ok(())

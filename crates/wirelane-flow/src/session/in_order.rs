@@ -3,9 +3,9 @@
 use std::sync::{Arc, Mutex};
 
 use wirelane::Result;
+use wirelane::internal;
+use wirelane::internal::session::View;
 use wirelane::pcap::Record;
-use wirelane::session::capture::View;
-use wirelane::session::interfaces;
 
 use super::collector::Collector;
 use super::report::Report;
@@ -47,7 +47,7 @@ impl InOrder {
 }
 
 impl View for InOrder {
-    fn interface(&mut self, interface: &interfaces::Interface) -> Result<()> {
+    fn interface(&mut self, interface: &internal::session::Interface) -> Result<()> {
         let source = &interface.source;
         self.interfaces.push(Interface {
             number: self.meter.interface(&source.name),

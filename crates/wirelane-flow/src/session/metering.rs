@@ -4,12 +4,13 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use wirelane::Result;
-use wirelane::pipeline::{Outcome, Threads, Work, by_queue};
+use wirelane::internal::pipeline::{Work, by_queue};
+use wirelane::internal::session::Receiving;
+use wirelane::internal::session::needs_merge;
+use wirelane::pipeline::{Outcome, Threads};
 use wirelane::port::{Port, Rx};
 use wirelane::session::Session;
-use wirelane::session::capture::needs_merge;
 use wirelane::session::monitor::Monitor;
-use wirelane::session::receiving::Receiving;
 
 use super::collector::{Collector, FlowCounts, UNWANTED};
 use super::config::{FlowConfig, FlowOutcome};

@@ -4,9 +4,9 @@ use std::sync::{Arc, Mutex};
 
 use wirelane::Result;
 use wirelane::frame::Batch;
+use wirelane::internal::session::{Placing, interfaces};
 use wirelane::pipeline::Consumer;
 use wirelane::port::{PortInfo, Rx};
-use wirelane::session::interfaces::{Placing, interfaces};
 
 use super::collector::{Collector, Inbox, Outbox, PARCEL};
 use super::report::Report;

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use wirelane::internal::session::{Placing, interfaces};
 use wirelane::pcap::{Direction, Record, Source};
 use wirelane::pipeline;
 use wirelane::port::{Port, PortInfo, Rx};
-use wirelane::session::interfaces::{Placing, interfaces};
 use wirelane::{Batch, Frame, Result};
 use wirelane_flow::arrow::Packets;
 

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use wirelane::halt::Halt;
 use wirelane::internal::clock;
+use wirelane::internal::session::{Interface, statistics};
 use wirelane::pcap::{Record, Statistics};
-use wirelane::session::interfaces::{self, Interface};
 use wirelane::stats::RxCounters;
 
 use super::error::failure;
@@ -116,7 +116,7 @@ impl Journal {
         if now < self.next && segment == self.segment {
             return;
         }
-        let statistics = interfaces::statistics(&self.counters, self.started, None);
+        let statistics = statistics(&self.counters, self.started, None);
         // A queue without traffic fills no segment with counters.
         if !is_news(&statistics, self.last.as_deref()) || lane.statistics(&statistics) {
             (self.next, self.segment) = (now.saturating_add(self.every), segment);
@@ -128,7 +128,7 @@ impl Journal {
     pub(super) fn finish(&mut self) {
         let Some(mut lane) = self.lane.take() else { return };
         let end = Some(clock::realtime_ns());
-        let statistics = interfaces::statistics(&self.counters, self.started, end);
+        let statistics = statistics(&self.counters, self.started, end);
         let since = clock::monotonic_ns();
         if is_news(&statistics, None) {
             while !lane.statistics(&statistics) && !self.halt.gives_up(since) {

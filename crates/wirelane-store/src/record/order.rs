@@ -1,9 +1,9 @@
 //! Recording behind a merge by time, for the first packets of several queues (`-c`).
 
 use wirelane::Result;
+use wirelane::internal::session::Interface;
+use wirelane::internal::session::View;
 use wirelane::pcap::Record;
-use wirelane::session::capture::View;
-use wirelane::session::interfaces::Interface;
 
 use super::journal::Journal;
 

@@ -4,14 +4,15 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use wirelane::internal::pipeline::{Work, by_queue};
+use wirelane::internal::session::Receiving;
+use wirelane::internal::session::needs_merge;
+use wirelane::internal::session::{Interface, interfaces};
 use wirelane::pcap::Written;
-use wirelane::pipeline::{Threads, Work, by_queue};
+use wirelane::pipeline::Threads;
 use wirelane::port::{Port, PortInfo, Rx};
 use wirelane::session::Session;
-use wirelane::session::capture::needs_merge;
-use wirelane::session::interfaces::{Interface, interfaces};
 use wirelane::session::monitor::Monitor;
-use wirelane::session::receiving::Receiving;
 use wirelane::{Error, Result};
 use wirelane_os::memory::{self, Room};
 

@@ -6,8 +6,8 @@ use std::time::Duration;
 use wirelane::filter::{Engine, Filter};
 use wirelane::frame::{Batch, Frame};
 use wirelane::internal::clock;
+use wirelane::internal::session::{Interface, Placing};
 use wirelane::port::OpenOptions;
-use wirelane::session::interfaces::{Interface, Placing};
 use wirelane::{Error, Result};
 
 use super::config::TriggerConfig;

@@ -2,11 +2,11 @@
 
 use wirelane::Result;
 use wirelane::frame::{Batch, Frame};
+use wirelane::internal::session::Comment;
+use wirelane::internal::session::{Interface, Placing};
 use wirelane::pcap::{Direction, Record};
 use wirelane::pipeline::Consumer;
 use wirelane::port::Rx;
-use wirelane::session::comment::Comment;
-use wirelane::session::interfaces::{Interface, Placing};
 
 use super::journal::Journal;
 use super::trigger::Lookout;

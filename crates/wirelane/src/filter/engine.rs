@@ -59,6 +59,7 @@ impl Engine {
     }
 
     /// The machine code, unless it is the interpreter.
+    #[doc(hidden)]
     pub fn machine_code(&self) -> Option<&Jit> {
         match &self.kind {
             Kind::Jit(jit) => Some(jit),

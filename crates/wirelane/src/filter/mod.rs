@@ -3,10 +3,9 @@
 //! The parts without frames are in a separate crate, `wirelane-filter`. This module has the parts
 //! that opening a port and filtering frames need.
 
-mod compare;
+pub(crate) mod compare;
 mod engine;
 
-pub use self::compare::{Comparison, Count};
 pub use self::engine::Engine;
 pub(crate) use self::engine::retain_by;
 pub use wirelane_filter::{Filter, Program, compile};

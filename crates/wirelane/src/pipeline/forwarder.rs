@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::consumer::Consumer;
-use super::running::Work;
+use super::work::Work;
 use crate::error::Result;
 use crate::frame::{Batch, Frame};
 use crate::port::{Lane, Rx, Tx};
@@ -16,12 +16,12 @@ const RETRY: Duration = Duration::from_millis(1);
 /// How long to wait for room, and at the end for pending frames.
 const FAREWELL: Duration = Duration::from_secs(1);
 
-/// Sends received frames through the transmitting end of a [`Lane`]. When the TX queue is full,
-/// frames are dropped, as in a switch, and counted as `tx_full` of their RX queue. A source that
-/// can wait ([`PortInfo::lossless`](crate::port::PortInfo)) loses frames only if there is no room
-/// for one second.
+/// Sends received frames through a transmitting end ([`Threads::forward`]). When the TX queue is
+/// full, frames are dropped, as in a switch, and counted as `tx_full` of their RX queue. A source
+/// that can wait ([`PortInfo::lossless`](crate::port::PortInfo)) loses frames only if there is no
+/// room for one second.
 ///
-/// A program that changes or drops packets uses [`Forwarder::after`]:
+/// A program that changes or drops packets uses [`Forwarder::before_send`]:
 ///
 /// ```
 /// use wirelane::Batch;
@@ -30,16 +30,17 @@ const FAREWELL: Duration = Duration::from_secs(1);
 ///
 /// # fn main() -> wirelane::Result<()> {
 /// let options = OpenOptions::forwarder();
-/// let mut ports = vec![port::open(&"sim:2?count=100".parse()?, &options)?];
+/// let port = port::open(&"sim:2?count=100".parse()?, &options)?;
 /// // The shortest packets stay behind.
 /// let change = |batch: &mut Batch| batch.retain(|frame| frame.len() > 60);
-/// let lanes = port::lanes(&mut ports)?;
-/// let work = lanes.into_iter().map(|lane| lane.work(|out| out.after(change)));
-/// let outcome = Threads::default().start(ports, work)?.join();
+/// let running = Threads::default().forward(vec![port], |_, out| out.before_send(change))?;
+/// let outcome = running.join();
 /// assert_eq!(outcome.queues.len(), 2);
 /// # Ok(())
 /// # }
 /// ```
+///
+/// [`Threads::forward`]: crate::pipeline::Threads::forward
 pub struct Forwarder {
     tx: Tx,
     counters: Vec<Arc<RxCounters>>,
@@ -54,7 +55,7 @@ impl Forwarder {
 
     /// Passes each batch to `change` and sends the remaining frames. Frames that `change` removes
     /// are counted as `filtered` of their RX queue.
-    pub fn after<F: FnMut(&mut Batch)>(self, change: F) -> Changing<F> {
+    pub fn before_send<F: FnMut(&mut Batch)>(self, change: F) -> impl Consumer {
         Changing { change, forwarder: self }
     }
 
@@ -74,6 +75,7 @@ impl Forwarder {
 impl Lane {
     /// The work of a thread that serves this lane. `make` returns its consumer: the forwarder
     /// itself, or a consumer that contains it.
+    #[doc(hidden)]
     pub fn work<C>(self, make: impl FnOnce(Forwarder) -> C) -> Work<C> {
         let counters = self.rx.iter().map(|rx| Arc::clone(rx.counters())).collect();
         let forwarder = Forwarder { tx: self.tx, counters, lossless: self.lossless };
@@ -88,8 +90,8 @@ fn tally(batch: &Batch) -> (u64, u64) {
     batch.iter().fold((0, 0), add)
 }
 
-/// A [`Forwarder`] after a function that changes packets; see [`Forwarder::after`].
-pub struct Changing<F> {
+/// A [`Forwarder`] and the function that changes packets first; see [`Forwarder::before_send`].
+struct Changing<F> {
     change: F,
     forwarder: Forwarder,
 }

@@ -13,11 +13,13 @@ pub struct Handle {
 
 impl Handle {
     /// `controls` has one entry per port; `stop` ends the threads.
+    #[doc(hidden)]
     pub fn new(controls: Vec<Arc<dyn Control>>, stop: impl Fn() + Send + Sync + 'static) -> Self {
         Self { controls, stop: Arc::new(stop) }
     }
 
     /// Makes stopping also call `stop`.
+    #[doc(hidden)]
     #[must_use]
     pub fn stopping(self, stop: impl Fn() + Send + Sync + 'static) -> Self {
         let first = self.stop;

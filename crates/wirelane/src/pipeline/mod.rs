@@ -4,7 +4,7 @@
 //!   packets.
 //! * [`spawn`] starts a thread for every queue of a port, each with a separate [`Consumer`].
 //!   [`Threads`] does so for several ports, pinned to CPUs, and ends with a
-//!   [`Halt`](crate::halt::Halt).
+//!   [`Halt`](crate::halt::Halt). [`Threads::forward`] sends the packets to another port.
 //! * [`wait_any`] is for programs with an event loop.
 
 mod consumer;
@@ -12,13 +12,15 @@ mod forwarder;
 mod handle;
 mod quota;
 mod run;
-mod running;
+pub(crate) mod running;
 mod wait;
+pub(crate) mod work;
 
 pub use self::consumer::Consumer;
-pub use self::forwarder::{Changing, Forwarder};
+pub use self::forwarder::Forwarder;
 pub use self::handle::Handle;
 pub use self::run::{run, run_with};
-pub(crate) use self::running::{Job, thread_name};
-pub use self::running::{Outcome, Running, Spread, Threads, Work, by_queue, by_thread, spawn};
+pub(crate) use self::running::{Job, Spread, by_thread, thread_name};
+pub use self::running::{Outcome, Running, Threads, spawn};
 pub use self::wait::{Wake, wait_any};
+pub(crate) use self::work::Work;

@@ -9,14 +9,16 @@ use std::time::{Duration, Instant};
 use wirelane_os::event::Event;
 
 use super::consumer::Consumer;
+use super::forwarder::Forwarder;
 use super::handle::Handle;
 use super::quota::{Portion, Quota};
 use super::run::run_until;
 use super::wait::wait_any;
+use super::work::Work;
 use crate::error::{Error, Result};
 use crate::halt::Halt;
 use crate::placement::Placement;
-use crate::port::{Control, FrameCounts, Port, PortInfo, Rx};
+use crate::port::{Control, FrameCounts, Port, PortInfo, Rx, lanes};
 use crate::stats::{QueueStats, RxCounters};
 use crate::threads::Crew;
 
@@ -39,7 +41,7 @@ use crate::threads::Crew;
 /// ```
 ///
 /// # Errors
-/// The errors of [`Threads::start`].
+/// The errors of [`Threads::spawn`].
 pub fn spawn<C: Consumer + Send + 'static>(
     port: Port,
     make: impl FnMut(&[Rx]) -> C,
@@ -88,15 +90,66 @@ impl Threads {
     /// As [`spawn`].
     ///
     /// # Errors
-    /// The errors of [`Threads::start`].
+    /// There is no queue to receive from, a thread cannot be started or pinned, or the port refuses
+    /// to start.
     pub fn spawn<C: Consumer + Send + 'static>(
         self,
-        mut port: Port,
+        port: Port,
         mut make: impl FnMut(&[Rx]) -> C,
     ) -> Result<Running<C>> {
-        let work = |rx: Vec<Rx>| Work { port: 0, consumer: make(&rx), rx };
-        let work: Vec<_> = by_queue(port.rx()?, |rx| rx).into_iter().map(work).collect();
-        self.start(vec![port], work)
+        self.spawn_all(vec![port], |_, rx| make(rx))
+    }
+
+    /// As [`spawn`], for several ports: `make` also receives the index of the port.
+    ///
+    /// # Errors
+    /// The errors of [`Threads::spawn`].
+    pub fn spawn_all<C: Consumer + Send + 'static>(
+        self,
+        mut ports: Vec<Port>,
+        mut make: impl FnMut(usize, &[Rx]) -> C,
+    ) -> Result<Running<C>> {
+        let mut work = Vec::new();
+        for (index, port) in ports.iter_mut().enumerate() {
+            for rx in by_queue(port.rx()?, |rx| rx) {
+                work.push(Work { port: index, consumer: make(index, &rx), rx });
+            }
+        }
+        self.start(ports, work)
+    }
+
+    /// Starts forwarding between two ports, or from one port back to itself, with a thread for each
+    /// TX queue in use. `make` creates the consumer of each thread from the index of the receiving
+    /// port and a [`Forwarder`]: the forwarder itself, or a consumer that contains it.
+    ///
+    /// ```
+    /// use wirelane::pipeline::Threads;
+    /// use wirelane::port::{self, OpenOptions};
+    ///
+    /// # fn main() -> wirelane::Result<()> {
+    /// let options = OpenOptions::forwarder();
+    /// let open = || port::open(&"sim:2?count=100".parse()?, &options);
+    /// let running = Threads::default().forward(vec![open()?, open()?], |_, out| out)?;
+    /// let outcome = running.join();
+    /// assert_eq!(outcome.queues.iter().map(|queue| queue.packets).sum::<u64>(), 200);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// There is no port or there are more than two, their link types differ, a port has no queue to
+    /// receive from or to send through, or the errors of [`Threads::spawn`].
+    pub fn forward<C: Consumer + Send + 'static>(
+        self,
+        mut ports: Vec<Port>,
+        mut make: impl FnMut(usize, Forwarder) -> C,
+    ) -> Result<Running<C>> {
+        let lanes = lanes(&mut ports)?;
+        let work = lanes.into_iter().map(|lane| {
+            let from = lane.from;
+            lane.work(|out| make(from, out))
+        });
+        self.start(ports, work)
     }
 
     /// Starts a thread for each of `work`, whose ends belong to `ports`. Starts the ports when all
@@ -105,6 +158,7 @@ impl Threads {
     /// # Errors
     /// There is no end to receive from, a thread cannot be started or pinned, or a port refuses to
     /// start.
+    #[doc(hidden)]
     pub fn start<C: Consumer + Send + 'static>(
         self,
         ports: Vec<Port>,
@@ -168,16 +222,6 @@ impl Threads {
         let crew = crew.inspect_err(|_| stop.ask())?;
         Ok(Running { crew, ports, counters, stop, halt: self.halt })
     }
-}
-
-/// The work of one thread.
-pub struct Work<C> {
-    /// The index of the receiving ends' port.
-    pub port: usize,
-    /// The receiving ends.
-    pub rx: Vec<Rx>,
-    /// Handles the packets.
-    pub consumer: C,
 }
 
 /// As [`Work`], with the name of the thread, and a function that creates the consumer.
@@ -378,7 +422,7 @@ pub fn by_queue<T>(ends: Vec<T>, rx: impl Fn(&T) -> &Rx) -> Vec<Vec<T>> {
 
 /// How receiving ends are distributed over threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Spread {
+pub(crate) enum Spread {
     /// All ends of all ports are on one thread.
     One,
     /// All ends of a port are on one thread.
@@ -389,7 +433,7 @@ pub enum Spread {
 }
 
 /// The ends of each thread, and the index of their port. `ends` has one list per port.
-pub fn by_thread<T>(
+pub(crate) fn by_thread<T>(
     ends: Vec<Vec<T>>,
     spread: Spread,
     rx: impl Fn(&T) -> &Rx,

@@ -21,11 +21,12 @@ use crate::sync::lock;
 
 /// One TX queue behind a discipline, for any number of producers.
 ///
-/// Clones are the same queue. Every producing thread takes a [`Handle`].
+/// Clones are the same queue. Every producing thread takes an [`EgressHandle`].
 ///
 /// ```
 /// use wirelane::port::{self, OpenOptions};
-/// use wirelane::qdisc::{Egress, QdiscSpec};
+/// use wirelane::internal::qdisc::Egress;
+/// use wirelane::qdisc::QdiscSpec;
 /// use wirelane::{Batch, clock};
 ///
 /// # fn main() -> wirelane::Result<()> {
@@ -93,12 +94,12 @@ impl Egress {
     }
 
     /// A handle for one more producer. Not for the hot path: it allocates.
-    pub fn handle(&self) -> Handle {
+    pub fn handle(&self) -> EgressHandle {
         let counters = Arc::new(LaneCounters::default());
         let mut lanes = lock(&self.0.lanes);
         lanes.push(Arc::clone(&counters));
         let lane = Lane::new(counters, self.0.qdisc.input(), &self.0.spec);
-        Handle { shared: Arc::clone(&self.0), lane, not_sync: PhantomData }
+        EgressHandle { shared: Arc::clone(&self.0), lane, not_sync: PhantomData }
     }
 
     /// Closes the queue: sends the frames of the TX ring, or counts them as errors. No producer may
@@ -158,16 +159,16 @@ impl EgressGauge {
 
 /// One producer's end of an [`Egress`]. It may move to another thread, but only one can use it.
 ///
-/// The last call of every handle is [`Handle::flush`], repeated while frames wait in the queue or
-/// in the TX ring ([`Handle::pending`]): a producer does a bounded part of the others' work; the
-/// rest waits for the next call of any handle.
-pub struct Handle {
+/// The last call of every handle is [`EgressHandle::flush`], repeated while frames wait in the queue
+/// or in the TX ring ([`EgressHandle::pending`]): a producer does a bounded part of the others'
+/// work; the rest waits for the next call of any handle.
+pub struct EgressHandle {
     pub(super) shared: Arc<Shared>,
     pub(super) lane: Lane,
     not_sync: PhantomData<std::cell::Cell<()>>,
 }
 
-impl Handle {
+impl EgressHandle {
     /// Sends the frames of `batch`, in order. Accepted frames are in the TX ring or in the queue.
     /// Frames over a limit of the queue are dropped, counted and returned to their owners. Refused
     /// frames stay in `batch`, because there is no queue and the TX ring is full, or because this
@@ -187,7 +188,7 @@ impl Handle {
         qdisc.send(&mut self.lane, link, batch, now)
     }
 
-    /// Like [`Handle::send`], within the limit of the small queue.
+    /// Like [`EgressHandle::send`], within the limit of the small queue.
     fn send_small(&mut self, batch: &mut Batch, now: u64) -> Sent {
         let Shared { qdisc, link, .. } = &*self.shared;
         let mut total = Sent::default();
@@ -253,7 +254,7 @@ impl Handle {
     /// during the wait.
     ///
     /// # Errors
-    /// As [`Handle::flush`].
+    /// As [`EgressHandle::flush`].
     pub fn wait(&mut self, timeout: Duration) -> Result<()> {
         let mut result = Ok(());
         self.with_wire(&mut |wire| result = wire.tx().wait(timeout));

@@ -13,27 +13,27 @@
 //! | `lockless` | a ring for many producers; bypassed while it is empty | none |
 //!
 //! ```text
-//!   producer ─ Handle::send ─┐
-//!   producer ─ Handle::send ─┼─▶ Qdisc ─▶ run, by whichever producer finds it idle ─▶ TX ring
-//!   producer ─ Handle::send ─┘
+//!   producer ─ send ─┐
+//!   producer ─ send ─┼─▶ Qdisc ─▶ run, by whichever producer finds it idle ─▶ TX ring
+//!   producer ─ send ─┘
 //! ```
 //!
 //! A discipline has no thread: as in the kernel's `qdisc_run`, a producer that finds the queue idle
 //! runs it, for the others as well.
 //!
-//! [`Egress`] joins a discipline and a TX queue and hands out a [`Handle`] per producer. Frames
-//! that cannot be queued are counted under a reason and returned to their owners.
+//! A [forwarder](crate::session::forward) puts a discipline in front of every TX queue: an `Egress`
+//! joins both, and every receiving thread is a producer. [`QueueSelection`] spreads flows over the
+//! TX queues. Frames that cannot be queued are counted under a reason and returned to their owners.
 //!
 //! [`QdiscSpec::bql`] keeps the TX ring as short as possible, [`QdiscSpec::small_queue`] prevents
-//! one producer from filling the queue, [`Egresses`] spread flows over several TX queues, and
-//! [`QdiscStats`] has the counters.
+//! one producer from filling the queue, and [`QdiscStats`] has the counters.
 
 pub(crate) mod handover;
 mod limit;
 pub(crate) mod lock;
 pub(crate) mod run;
 mod small_queue;
-mod stats;
+pub(crate) mod stats;
 pub(crate) mod stop_wake;
 
 #[cfg(not(loom))]
@@ -42,7 +42,7 @@ mod bulk;
 #[cfg(not(loom))]
 mod discipline;
 #[cfg(not(loom))]
-mod egress;
+pub(crate) mod egress;
 #[cfg(not(loom))]
 mod fifo;
 #[cfg(not(loom))]
@@ -56,13 +56,15 @@ mod selection;
 #[cfg(not(loom))]
 mod spec;
 
+pub use self::stats::{QdiscDropped, QdiscStats};
 #[cfg(not(loom))]
-pub(crate) use self::egress::EgressGauge;
-pub use self::stats::{BandStats, BqlStats, QdiscDropped, QdiscStats, Sent};
+pub(crate) use self::{
+    egress::{Egress, EgressGauge},
+    selection::{Egresses, Producer},
+};
 #[cfg(not(loom))]
 pub use self::{
-    egress::{Egress, Handle},
-    selection::{Egresses, Producer, QueueSelection},
+    selection::QueueSelection,
     spec::{QdiscKind, QdiscSpec},
 };
 

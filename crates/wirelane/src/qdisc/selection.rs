@@ -15,8 +15,8 @@ use std::sync::Arc;
 use wirelane_wire::FlowKey;
 use wirelane_wire::rss::{HashInput, IndirectionTable, ToeplitzKey, ToeplitzTable};
 
-use super::egress::{Egress, Handle};
-use super::stats::{QdiscStats, Sent};
+use super::egress::{Egress, EgressHandle};
+use super::stats::Sent;
 use crate::error::Result;
 use crate::frame::Batch;
 
@@ -30,13 +30,13 @@ pub enum QueueSelection {
     FlowHash,
     /// By the CPU on which the producer was created, modulo the number of queues.
     Cpu,
-    /// The first queue; [`Producer::send_to`] takes any other.
+    /// By the index of the RX queue, as without disciplines.
     Explicit,
 }
 
 /// The TX queues of a port, each with its discipline. Clones are the same queues.
 #[derive(Clone)]
-pub struct Egresses {
+pub(crate) struct Egresses {
     queues: Arc<[Egress]>,
     selection: QueueSelection,
     hash: Arc<FlowHash>,
@@ -61,7 +61,7 @@ impl FlowHash {
 
 impl Egresses {
     /// Selects one of `queues` for each frame.
-    pub fn new(queues: impl IntoIterator<Item = Egress>, selection: QueueSelection) -> Self {
+    pub(crate) fn new(queues: impl IntoIterator<Item = Egress>, selection: QueueSelection) -> Self {
         let queues: Arc<[Egress]> = queues.into_iter().collect();
         let hash = FlowHash {
             toeplitz: ToeplitzTable::new(&ToeplitzKey::MICROSOFT),
@@ -71,13 +71,13 @@ impl Egresses {
     }
 
     /// The queues.
-    pub fn queues(&self) -> &[Egress] {
+    pub(crate) fn queues(&self) -> &[Egress] {
         &self.queues
     }
 
     /// The ends of one more producer. With [`QueueSelection::Cpu`], call it on the producer's
     /// thread.
-    pub fn producer(&self) -> Producer {
+    pub(crate) fn producer(&self) -> Producer {
         let own = match self.selection {
             QueueSelection::Cpu => rustix::thread::sched_getcpu() % self.queues.len().max(1),
             QueueSelection::FlowHash | QueueSelection::Explicit => 0,
@@ -92,26 +92,21 @@ impl Egresses {
     pub(crate) fn close(&self) {
         self.queues.iter().for_each(Egress::close);
     }
-
-    /// The counters of each queue.
-    pub fn stats(&self) -> Vec<QdiscStats> {
-        self.queues.iter().map(Egress::stats).collect()
-    }
 }
 
 /// One producer's ends of all queues.
-pub struct Producer {
+pub(crate) struct Producer {
     /// The end of each queue, and a batch's frames for it; empty between calls.
-    lanes: Vec<(Handle, Batch)>,
+    lanes: Vec<(EgressHandle, Batch)>,
     /// The queue of all frames, if frames are not hashed.
     own: usize,
     hash: Option<Arc<FlowHash>>,
 }
 
 impl Producer {
-    /// Sends the frames of `batch` through their queues; see [`Handle::send`]. Refused frames stay
-    /// in `batch`, in order within each queue.
-    pub fn send(&mut self, batch: &mut Batch, now: u64) -> Sent {
+    /// Sends the frames of `batch` through their queues; see [`EgressHandle::send`]. Refused frames
+    /// stay in `batch`, in order within each queue.
+    pub(crate) fn send(&mut self, batch: &mut Batch, now: u64) -> Sent {
         let Some(hash) = &self.hash else { return self.send_to(self.own, batch, now) };
         let mut total = Sent::default();
         while !batch.is_empty() {
@@ -136,18 +131,18 @@ impl Producer {
     }
 
     /// Sends all of `batch` through the queue at position `queue`; refuses it if there is none.
-    pub fn send_to(&mut self, queue: usize, batch: &mut Batch, now: u64) -> Sent {
+    pub(crate) fn send_to(&mut self, queue: usize, batch: &mut Batch, now: u64) -> Sent {
         match self.lanes.get_mut(queue) {
             Some((handle, _)) => handle.send(batch, now),
             None => Sent { refused: batch.len(), ..Sent::default() },
         }
     }
 
-    /// [`Handle::flush`] of every queue; returns the number of frames in all of them.
+    /// [`EgressHandle::flush`] of every queue; returns the number of frames in all of them.
     ///
     /// # Errors
     /// The first error of a queue. All queues are flushed.
-    pub fn flush(&mut self, now: u64) -> Result<usize> {
+    pub(crate) fn flush(&mut self, now: u64) -> Result<usize> {
         let (mut waiting, mut failure) = (0, None);
         for (handle, _) in &mut self.lanes {
             match handle.flush(now) {
@@ -158,14 +153,14 @@ impl Producer {
         failure.map_or(Ok(waiting), Err)
     }
 
-    /// [`Handle::pending`] of all queues.
-    pub fn pending(&self) -> usize {
+    /// [`EgressHandle::pending`] of all queues.
+    pub(crate) fn pending(&self) -> usize {
         self.lanes.iter().map(|(handle, _)| handle.pending()).sum()
     }
 
     /// Whether the interface of a queue is known to be down or removed.
     pub(crate) fn is_held(&self) -> bool {
-        let held = |handle: &Handle| handle.egress().tx_counters().held_errno.value() != 0;
+        let held = |handle: &EgressHandle| handle.egress().tx_counters().held_errno.value() != 0;
         self.lanes.iter().any(|(handle, _)| held(handle))
     }
 
@@ -177,7 +172,7 @@ impl Producer {
     }
 
     /// The end of the queue at position `queue`.
-    pub fn handle(&mut self, queue: usize) -> Option<&mut Handle> {
+    pub(crate) fn handle(&mut self, queue: usize) -> Option<&mut EgressHandle> {
         self.lanes.get_mut(queue).map(|(handle, _)| handle)
     }
 }

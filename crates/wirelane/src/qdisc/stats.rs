@@ -113,8 +113,10 @@ pub struct QdiscStats {
     /// Bytes of those frames.
     pub backlog_bytes: u64,
     /// The byte limit of the TX ring, if there is one.
+    #[doc(hidden)]
     pub bql: Option<BqlStats>,
     /// Its bands, in the order of service; empty without bands.
+    #[doc(hidden)]
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Vec::is_empty"))]
     pub bands: Vec<BandStats>,
 }

@@ -16,7 +16,7 @@ use super::template::{self, Template};
 use crate::checksum;
 use crate::frame::Offload;
 
-pub(super) mod slices;
+pub(crate) mod slices;
 
 /// A frame being segmented, resumable at any segment. It has no reference to the frame, so both can
 /// wait in a queue; every call must get the same bytes.
@@ -196,7 +196,7 @@ impl Cursor {
     ///
     /// # Errors
     /// [`Stop`], without moving the cursor. No block is longer than
-    /// [`MAX_HEADER`](super::MAX_HEADER).
+    /// [`MAX_HEADER`](super::cut::MAX_HEADER).
     #[inline]
     pub fn slice(&mut self, frame: &[u8], out: &mut [u8]) -> Result<Segment, Stop> {
         let payload = self.next_payload();

@@ -1,35 +1,15 @@
 //! Segmentation in software: frames too long for the wire become packets, as late as possible.
 //!
-//! A stack passes frames of up to 64 KB with an [`Offload`](crate::frame::Offload), which has the
-//! parameters of segmentation, like `virtio_net_hdr`. A [`Segmenter`] knows their
-//! [`Sink`](crate::frame::Sink) and decides for each frame: pass, segment or refuse. A [`Cursor`]
-//! then yields the packets one by one: copied with their checksums ([`Cursor::copy`]), or as a
-//! header block and a part of the payload for a sink that accepts vectors ([`Cursor::slice`];
-//! [`Cursor::slices`] yields many at a time). When the sink is full, the cursor waits: no packet is
-//! lost or sent twice.
+//! [Forwarding](crate::session::forward) segments and merges; [`SegmentStats`] and [`CoalesceStats`]
+//! have its counters. This page describes the parts, which are not public.
 //!
-//! ```
-//! use wirelane::frame::{Gso, Offload, Sink};
-//! use wirelane::segment::{Segmenter, Stop, Verdict};
-//! # use wirelane_wire::{EtherType, Ethernet, Ipv4, MacAddr, Protocol, Udp};
-//! # let mut frame = vec![0; 14 + 20 + 8 + 3000];
-//! # let ethernet = Ethernet { destination: MacAddr::BROADCAST, source: MacAddr::ZERO, ethertype: EtherType::IPV4 };
-//! # ethernet.emit(&mut frame).unwrap();
-//! # let ip = Ipv4 { source: [192, 0, 2, 1].into(), destination: [192, 0, 2, 2].into(), protocol: Protocol::UDP,
-//! #     ttl: 64, dscp: 0, ecn: 0, identification: 1, dont_fragment: true, more_fragments: false,
-//! #     fragment_offset: 0, payload_len: 3008, options: &[] };
-//! # ip.emit(&mut frame[14..]).unwrap();
-//! # Udp { source_port: 1, destination_port: 2, payload_len: 3000, checksum: 1 }.emit(&mut frame[34..]).unwrap();
-//! let mut segmenter = Segmenter::new(Sink::ethernet());
-//! let offload = Offload { gso: Gso::Udp, size: 1200, ..Offload::default() };
-//! let Verdict::Cut(mut cursor) = segmenter.plan(&frame, &offload) else { panic!() };
-//! let (mut packet, mut lengths) = ([0; 1514], Vec::new());
-//! while let Ok(segment) = cursor.copy(&frame, &mut packet) {
-//!     segmenter.sent(&cursor, &segment);
-//!     lengths.push(segment.len());
-//! }
-//! assert_eq!(lengths, [1242, 1242, 642]);
-//! ```
+//! A stack passes frames of up to 64 KB with an [`Offload`](crate::frame::Offload), which has the
+//! parameters of segmentation, like `virtio_net_hdr`. A `Segmenter` knows their
+//! [`Sink`](crate::frame::Sink) and decides for each frame: pass, segment or refuse. A `Cursor`
+//! then yields the packets one by one: copied with their checksums (`Cursor::copy`), or as a
+//! header block and a part of the payload for a sink that accepts vectors (`Cursor::slice`;
+//! `Cursor::slices` yields many at a time). When the sink is full, the cursor waits: no packet is
+//! lost or sent twice.
 //!
 //! # Rules
 //!
@@ -46,12 +26,12 @@
 //!
 //! Options of TCP and IP, extension headers and VLAN tags are copied to every packet.
 //!
-//! [`Coalescer`] is the inverse: it merges packets into frames whose segments are the same packets.
+//! `Coalescer` is the inverse: it merges packets into frames whose segments are the same packets.
 //!
-//! Frames that it cannot segment correctly are refused with a [`Refusal`], and never sent.
+//! Frames that it cannot segment correctly are refused with a `Refusal`, and never sent.
 //!
 //! Segmentation takes place as late as possible, as in "GSO for FreeBSD" (Garzarella, 2014). A
-//! [`Cursor`] has the template and a position, and no reference to the frame, so both can wait
+//! `Cursor` has the template and a position, and no reference to the frame, so both can wait
 //! while the sink is full. It sums the payloads of a run of slices first, and then writes their
 //! headers in a loop that is compiled for each kind of headers (`template/middle.rs`).
 //!
@@ -59,23 +39,17 @@
 //! from the RFCs in fragments behind IPv6 extension headers. Urgent data, options of IPv4 fragments
 //! and tunnels are compared with the RFCs instead (`tests/segment/rules.rs`).
 
-mod coalesce;
-mod cursor;
-mod cut;
+pub(crate) mod coalesce;
+pub(crate) mod cursor;
+pub(crate) mod cut;
 mod layout;
-mod segmenter;
-mod stats;
+pub(crate) mod segmenter;
+pub(crate) mod stats;
 mod template;
 
-pub use coalesce::{
-    Alone, CoalesceCounters, CoalesceStats, Coalescer, Flush, Limits, MAX_DATAGRAMS,
-};
-pub(crate) use coalesce::{COALESCED, Store};
-pub use cursor::slices::Taken;
-pub use cursor::{Cursor, Segment, Stop};
-pub use cut::MAX_HEADER;
-pub use segmenter::{Segmenter, Verdict};
-pub use stats::{
-    Bypass, ClassCounters, ClassStats, ReasonStats, Refusal, SegmentClass, SegmentCounters,
-    SegmentStats,
-};
+pub use coalesce::CoalesceStats;
+pub(crate) use coalesce::{Alone, COALESCED, CoalesceCounters, Coalescer, Limits, Store};
+pub(crate) use cursor::Cursor;
+pub(crate) use segmenter::{Segmenter, Verdict};
+pub(crate) use stats::SegmentCounters;
+pub use stats::{ClassStats, ReasonStats, SegmentStats};

@@ -23,6 +23,29 @@ pub enum Verdict {
 }
 
 /// Decides about frames for one sink, and counts them. It does no I/O and reads no clock.
+///
+/// ```
+/// use wirelane::frame::{Gso, Offload, Sink};
+/// use wirelane::internal::segment::{Segmenter, Verdict};
+/// # use wirelane_wire::{EtherType, Ethernet, Ipv4, MacAddr, Protocol, Udp};
+/// # let mut frame = vec![0; 14 + 20 + 8 + 3000];
+/// # let ethernet = Ethernet { destination: MacAddr::BROADCAST, source: MacAddr::ZERO, ethertype: EtherType::IPV4 };
+/// # ethernet.emit(&mut frame).unwrap();
+/// # let ip = Ipv4 { source: [192, 0, 2, 1].into(), destination: [192, 0, 2, 2].into(), protocol: Protocol::UDP,
+/// #     ttl: 64, dscp: 0, ecn: 0, identification: 1, dont_fragment: true, more_fragments: false,
+/// #     fragment_offset: 0, payload_len: 3008, options: &[] };
+/// # ip.emit(&mut frame[14..]).unwrap();
+/// # Udp { source_port: 1, destination_port: 2, payload_len: 3000, checksum: 1 }.emit(&mut frame[34..]).unwrap();
+/// let mut segmenter = Segmenter::new(Sink::ethernet());
+/// let offload = Offload { gso: Gso::Udp, size: 1200, ..Offload::default() };
+/// let Verdict::Cut(mut cursor) = segmenter.plan(&frame, &offload) else { panic!() };
+/// let (mut packet, mut lengths) = ([0; 1514], Vec::new());
+/// while let Ok(segment) = cursor.copy(&frame, &mut packet) {
+///     segmenter.sent(&cursor, &segment);
+///     lengths.push(segment.len());
+/// }
+/// assert_eq!(lengths, [1242, 1242, 642]);
+/// ```
 #[derive(Debug)]
 pub struct Segmenter {
     sink: Sink,

@@ -107,7 +107,7 @@ reasons! {
         ChecksumPlace = "checksum_place",
         /// "Don't fragment" (RFC 791) is set, and fragments are requested.
         DontFragment = "dont_fragment",
-        /// Headers are longer than [`super::MAX_HEADER`].
+        /// Headers are longer than [`super::cut::MAX_HEADER`].
         HeadersTooLong = "headers_too_long",
         /// The MTU leaves no room for payload after the headers.
         MtuTooSmall = "mtu_too_small",
@@ -228,7 +228,7 @@ impl SegmentCounters {
     }
 }
 
-/// A snapshot of [`SegmentCounters`].
+/// The counters of segmentation for one TX queue.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(Serialize))]
 #[non_exhaustive]
@@ -243,7 +243,7 @@ pub struct SegmentStats {
     pub trailers: u64,
 }
 
-/// A snapshot of [`ClassCounters`].
+/// The counters of one class of frames.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(Serialize))]
 #[non_exhaustive]

@@ -75,11 +75,13 @@ pub struct Reading {
     /// Packets that are safely in files; `None` without files.
     pub written: Option<Written>,
     /// Packets that a view has received; `None` without a view.
+    #[doc(hidden)]
     pub viewed: Option<Viewed>,
 }
 
 impl Monitor {
     /// Reads a session that only receives, from these ports through these ends.
+    #[doc(hidden)]
     pub fn of_receivers<'a, I: IntoIterator<Item = &'a Rx>>(
         ports: impl IntoIterator<Item = (&'a Port, I)>,
     ) -> Self {
@@ -99,6 +101,7 @@ impl Monitor {
     }
 
     /// The same monitor with `written` for packets that are safely in files.
+    #[doc(hidden)]
     #[must_use]
     pub fn writing(self, written: impl Fn() -> Written + Send + Sync + 'static) -> Self {
         Self { written: Some(Arc::new(written)), ..self }
@@ -112,6 +115,7 @@ impl Monitor {
 
     /// Reads a session that only sends through `port`, with these counters of its transmitting
     /// ends.
+    #[doc(hidden)]
     pub fn of_sender(
         port: &Port,
         tx: impl IntoIterator<Item = Arc<TxCounters>>,

@@ -54,6 +54,7 @@ pub struct Session<W> {
 
 impl<W: Worker> Session<W> {
     /// A session of `worker`, whose threads run. `handle` controls its ports and ends its threads.
+    #[doc(hidden)]
     pub fn new(worker: W, monitor: Monitor, handle: Handle) -> Self {
         Self { handle: StopOnDrop(handle), worker, monitor }
     }

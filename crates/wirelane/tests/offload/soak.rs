@@ -17,7 +17,7 @@ use super::transfer::transfer;
 use super::*;
 
 /// Changes a random switch of a port.
-fn turn(switches: &wirelane::session::forward::PortSwitches, dice: &mut Random) {
+fn turn(switches: &wirelane::internal::session::PortSwitches, dice: &mut Random) {
     let protocols = Protocols { tcp: dice.below(2) == 0, udp: dice.below(2) == 0 };
     match dice.below(5) {
         0 | 1 => switches.set_gso(protocols).unwrap(),

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::thread;
 
+use wirelane::internal::qdisc::Egress;
 use wirelane::mask::Class;
 use wirelane::port::{self, OpenOptions, Tx};
-use wirelane::qdisc::Egress;
 use wirelane::session::Session;
 use wirelane::session::forward::{Forward, ForwardConfig, ForwardOutcome};
 use wirelane_os::{affinity, clock};

@@ -3,9 +3,8 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use wirelane::frame::{Gso, Offload, PartialChecksum, Tunnel};
 use wirelane::internal::frame::Sink;
-use wirelane::segment::{Cursor, MAX_HEADER, Segment, Segmenter, Taken, Verdict};
+use wirelane::internal::segment::{Cursor, MAX_HEADER, Segment, Segmenter, Taken, Verdict};
 use wirelane_wire::checksum::{Sum, pseudo_v4, pseudo_v6};
 use wirelane_wire::{
     EtherType, Ethernet, Geneve, Gre, Ipv4, Ipv6, MacAddr, Protocol, Tcp, TcpFlags, Udp, Vlan,

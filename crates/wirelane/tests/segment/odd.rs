@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use proptest::prelude::*;
 use wirelane::frame::{Gso, Offload, PartialChecksum};
-use wirelane::segment::{Alone, Coalescer, Limits, MAX_DATAGRAMS};
+use wirelane::internal::segment::{Alone, Coalescer, Limits, MAX_DATAGRAMS};
 use wirelane_testkit::privileged;
 use wirelane_wire::Layers;
 use wirelane_wire::checksum::Sum;

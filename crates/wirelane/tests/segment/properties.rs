@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 use wirelane::frame::{Gso, Offload, PartialChecksum};
 use wirelane::internal::frame::Sink;
+use wirelane::internal::segment::{Alone, Coalescer, Flush, Limits};
 use wirelane::mask::Class;
 use wirelane::pcap::{CaptureWriter, Record, Source, WriterOptions};
-use wirelane::segment::{Alone, Coalescer, Flush, Limits};
 use wirelane_testkit::{tools, tshark};
 use wirelane_wire::{FlowKey, Layers, TcpFlags};
 

@@ -1,9 +1,8 @@
 //! One test per rule of segmentation: the rows of the comparison of implementations, and rules that
 //! none of them follows.
 
-use wirelane::frame::{Gso, Offload};
 use wirelane::internal::frame::{Sink, SinkGso};
-use wirelane::segment::{Bypass, Refusal, SegmentClass, Segmenter, Stop, Verdict};
+use wirelane::internal::segment::{Bypass, Refusal, SegmentClass, Segmenter, Stop, Verdict};
 use wirelane_wire::checksum::{pseudo_v4, pseudo_v6};
 use wirelane_wire::flow::Layers;
 use wirelane_wire::{

@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 
-use wirelane::frame::{Frame, Gso, Offload, PartialChecksum};
 use wirelane::internal::frame::Protocols;
 use wirelane::internal::port::{Switches, gso};
-use wirelane::segment::Segmenter;
+use wirelane::internal::segment::Segmenter;
 use wirelane::{Pool, PoolConfig};
 use wirelane_testkit::privileged;
 use wirelane_wire::checksum::Sum;

@@ -6,7 +6,7 @@ use crate::row::{Row, Subject, median, params};
 use crate::suites::gso::segment::{self, Form};
 use wirelane::frame::Offload;
 use wirelane::internal::checksum::Vectors;
-use wirelane::segment::SegmentClass;
+use wirelane::internal::segment::SegmentClass;
 
 /// Frames that are segmented for one figure: about half a millisecond. A debug build segments fewer
 /// frames because it is slower; its figures have no meaning.

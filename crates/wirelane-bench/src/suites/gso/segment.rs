@@ -6,10 +6,9 @@ use std::time::Instant;
 
 use wirelane_wire::{MacAddr, Tcp, TcpFlags, WireError, packet};
 
-use wirelane::frame::{Gso, Offload};
 use wirelane::internal::checksum;
 use wirelane::internal::frame::Sink;
-use wirelane::segment::{SegmentClass, Segmenter, Verdict};
+use wirelane::internal::segment::{SegmentClass, Segmenter, Verdict};
 
 /// Payload of the frame that is segmented: 44 segments of 1460 bytes.
 pub const PAYLOAD: usize = 44 * MSS;

@@ -16,9 +16,10 @@ use wirelane_os::{affinity, clock};
 
 use wirelane::error::{Error, Result};
 use wirelane::frame::Batch;
+use wirelane::internal::qdisc::{Egress, EgressHandle};
 use wirelane::pool::{Pool, PoolConfig};
 use wirelane::port::{self, OpenOptions, Tx};
-use wirelane::qdisc::{Egress, Handle, QdiscKind, QdiscSpec, QdiscStats};
+use wirelane::qdisc::{QdiscKind, QdiscSpec, QdiscStats};
 
 pub(super) const SUITE: &str = "qdisc";
 
@@ -236,7 +237,12 @@ fn drained(egress: &Egress) -> Result<QdiscStats> {
 }
 
 /// Sends until stopped; returns the CPU time that this took.
-fn produce(case: &QdiscCase, pool: &mut Pool, mut handle: Handle, stop: &AtomicBool) -> Duration {
+fn produce(
+    case: &QdiscCase,
+    pool: &mut Pool,
+    mut handle: EgressHandle,
+    stop: &AtomicBool,
+) -> Duration {
     let packet = [0x5a_u8; 2048];
     let mut batch = Batch::new(case.batch);
     let (mut now, mut idle) = (0, 0);

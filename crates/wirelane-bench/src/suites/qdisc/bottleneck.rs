@@ -18,9 +18,10 @@ use std::time::Duration;
 
 use wirelane::error::Result;
 use wirelane::frame::Batch;
+use wirelane::internal::qdisc::{Egress, EgressHandle};
 use wirelane::pool::{Pool, PoolConfig};
 use wirelane::port::{Transmit, Tx};
-use wirelane::qdisc::{Egress, Handle, QdiscSpec};
+use wirelane::qdisc::QdiscSpec;
 use wirelane::stats::TxCounters;
 
 use super::bench::SUITE;
@@ -150,7 +151,7 @@ const ORDINARY: [u8; 2] = [0x88, 0xb5];
 
 /// A sender of packets of one kind. It keeps packets that the discipline does not accept.
 struct Sender {
-    handle: Handle,
+    handle: EgressHandle,
     pool: Pool,
     batch: Batch,
     packet: Vec<u8>,

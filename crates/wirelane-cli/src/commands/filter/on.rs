@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde::Serialize;
 use wirelane::Result;
-use wirelane::filter::Comparison;
+use wirelane::internal::filter::Comparison;
 use wirelane::pcap::CaptureReader;
 use wirelane_filter::Program;
 

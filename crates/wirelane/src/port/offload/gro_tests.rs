@@ -292,7 +292,10 @@ fn without_long_frames_packets_pass_as_they_are() {
     assert_eq!(bed.merging.frames.free(), 0);
     let counters = &bed.merging.counters;
     assert_eq!(counters.super_frames.value(), u64::from(FRAMES));
-    assert_eq!(counters.flushed(crate::segment::Flush::NoMemory).value(), u64::from(FRAMES));
+    assert_eq!(
+        counters.flushed(crate::segment::coalesce::Flush::NoMemory).value(),
+        u64::from(FRAMES)
+    );
     kept.clear();
     assert_conserved(&bed);
 }

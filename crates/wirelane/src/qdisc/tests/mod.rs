@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use super::stats::{BandStats, Sent};
 use super::*;
 use crate::error::Result;
 use crate::frame::{Batch, Frame};

@@ -45,7 +45,7 @@ fn sim_to_sim_through_every_discipline_and_choice() {
                     });
                 }
             });
-            let stats = egresses.stats();
+            let stats = egresses.queues().iter().map(Egress::stats).collect::<Vec<_>>();
             let sent: u64 =
                 egresses.queues().iter().map(|queue| queue.tx_counters().packets.value()).sum();
             let dropped: u64 = stats.iter().map(|stats| stats.dropped.total()).sum();

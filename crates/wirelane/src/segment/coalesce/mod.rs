@@ -10,7 +10,7 @@
 //!
 //! ```
 //! use wirelane::frame::Offload;
-//! use wirelane::segment::{Coalescer, Limits};
+//! use wirelane::internal::segment::{Coalescer, Limits};
 //! # let (packets, now): (Vec<Vec<u8>>, u64) = (vec![vec![0; 60]], 0);
 //! let mut coalescer = Coalescer::new(Limits::default());
 //! let mut send = |frame: &[u8], offload: Offload| { /* to the stack */ };

@@ -117,7 +117,7 @@ impl CoalesceCounters {
     }
 }
 
-/// A snapshot of [`CoalesceCounters`].
+/// The counters of merging for one RX queue.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(Serialize))]
 #[non_exhaustive]

@@ -99,6 +99,7 @@ pub struct CaptureOutcome {
     /// Packets that are safely in files; `None` without output.
     pub written: Option<Written>,
     /// Packets that the view has received; `None` without a view.
+    #[doc(hidden)]
     pub viewed: Option<Viewed>,
     /// Packets that were written after a younger packet.
     pub violations: u64,

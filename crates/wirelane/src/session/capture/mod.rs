@@ -8,7 +8,7 @@
 //!                      └────── empty chunks ──────┘
 //! ```
 //!
-//! A [`View`] receives copies of the packets that the writer has merged, if there is room.
+//! A `View` receives copies of the packets that the writer has merged, if there is room.
 //!
 //! `-c N` takes the first packets in order of time, so the limit is applied behind the merge
 //! (`limit.rs`).
@@ -36,7 +36,7 @@ mod chunk;
 mod config;
 mod credit;
 mod lane;
-mod limit;
+pub(crate) mod limit;
 mod merge;
 mod names;
 mod opener;
@@ -44,7 +44,7 @@ mod promise;
 mod roster;
 #[cfg(test)]
 mod tests;
-mod view;
+pub(crate) mod view;
 mod worker;
 mod writer;
 mod writers;
@@ -54,9 +54,9 @@ use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 pub use self::config::{CaptureConfig, CaptureOutcome, OutputConfig};
-pub use self::limit::needs_merge;
+pub(crate) use self::limit::needs_merge;
 use self::promise::Promise;
-pub use self::view::View;
+pub(crate) use self::view::View;
 use self::worker::{Route, Worker};
 use self::writers::{Sources, Writers};
 use crate::error::{Error, Result};
@@ -66,7 +66,6 @@ use crate::placement::Placement;
 use crate::port::{FrameCounts, Port, Rx};
 use crate::session::Session;
 use crate::session::monitor::Monitor;
-pub use crate::session::viewed::Viewed;
 
 /// The threads of a capture.
 pub struct Capture {
@@ -92,6 +91,7 @@ impl Capture {
     /// # Errors
     /// The errors of [`Capture::start`]; or each queue has a separate file, so the packets have no
     /// common order.
+    #[doc(hidden)]
     pub fn start_with_view(
         ports: Vec<Port>,
         config: &CaptureConfig,

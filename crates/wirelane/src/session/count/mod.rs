@@ -32,7 +32,7 @@
 
 mod by;
 mod counting;
-mod decode;
+pub(crate) mod decode;
 mod in_order;
 mod key;
 mod sum;
@@ -42,7 +42,6 @@ mod teller;
 
 pub use self::by::By;
 pub use self::counting::{CountConfig, CountOutcome, Counting};
-pub use self::decode::Reason;
 pub use self::key::{Endpoint, Key};
 pub use self::sum::{Load, Sum};
 pub use self::tables::{Counts, Row};

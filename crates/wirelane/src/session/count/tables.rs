@@ -81,6 +81,7 @@ pub struct Counts {
     /// The rows, unordered.
     pub rows: Vec<Row>,
     /// Packets without a key, by reason.
+    #[doc(hidden)]
     pub without: Vec<(Reason, Load)>,
     /// Packets whose key found no room.
     pub unplaced: Sum,

@@ -58,7 +58,7 @@ mod losses;
 mod offload;
 mod routes;
 mod signals;
-mod switches;
+pub(crate) mod switches;
 mod tx_path;
 mod worker;
 
@@ -74,8 +74,7 @@ use self::directions::Directions;
 use self::losses::{Losses, refusals};
 use self::routes::routes;
 use self::signals::Signals;
-pub use self::switches::PortSwitches;
-use self::switches::Source;
+use self::switches::{PortSwitches, Source};
 use self::worker::Worker;
 use crate::error::{Error, Result};
 use crate::pipeline::{Handle, Running, Threads};
@@ -141,6 +140,7 @@ impl Forward {
     }
 
     /// The switches of each port while it runs; `None` for a port started without switches.
+    #[doc(hidden)]
     pub fn switches(&self) -> Vec<Option<PortSwitches>> {
         self.switches.clone()
     }
