@@ -167,7 +167,7 @@ pub(crate) fn compress(text: &str) -> Result<Compress, String> {
 /// # Errors
 /// They contradict each other.
 pub(crate) fn writer(path: &Path, compress: Option<Compress>) -> Result<WriterOptions> {
-    let options = WriterOptions { room: memory::for_writers, ..WriterOptions::of_path(path) };
+    let options = WriterOptions::of_path(path).room(memory::for_writers);
     let Some(Compress(compression)) = compress else { return Ok(options) };
     if let Some(named) = Compression::of_path(path)
         && compression.is_none_or(|asked| asked.compression != named)
@@ -175,7 +175,7 @@ pub(crate) fn writer(path: &Path, compress: Option<Compress>) -> Result<WriterOp
         let cause = format!("the suffix {} of the file means {}", named.suffix(), named.name());
         return Err(Error::usage("--compress", cause).help("rename the file, or leave it out"));
     }
-    Ok(WriterOptions { compression, ..options })
+    Ok(options.compression(compression))
 }
 
 #[cfg(test)]

@@ -38,14 +38,13 @@ fn main() -> Result<()> {
     };
     let port = port::open(&format!("file:{path}").parse()?, &OpenOptions::default())?;
     let printer = Printer { text: Text::new(TextFormat::JsonLines), lines: Vec::new() };
-    let config = FlowConfig {
-        meter: MeterConfig::default(),
-        max_flows: 1_000_000,
-        single: false,
-        placement: Placement::default(),
-        packets: None,
-        seed: 1,
-    };
+    let config = FlowConfig::default()
+        .meter(MeterConfig::default())
+        .max_flows(1_000_000)
+        .single(false)
+        .placement(Placement::default())
+        .packets(None)
+        .seed(1);
     let metering = Metering::start(vec![port], vec![Box::new(printer)], &config)?;
     while !metering.wait(Duration::from_secs(1)) {}
     let mut outcome = metering.join();

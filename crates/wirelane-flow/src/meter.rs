@@ -35,14 +35,17 @@ const HALF_LINGER: Duration = Duration::from_secs(5);
 /// The number of samples when choosing a flow to evict.
 const SAMPLE: usize = 16;
 
-/// The timeouts of flows.
+/// The timeouts of flows. Each field has a setter of the same name.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct MeterConfig {
     /// A flow without a packet for this time ends (`flowIdleTimeout` 37).
     pub idle: Duration,
     /// A long flow is exported at this interval (`flowActiveTimeout` 36).
     pub active: Duration,
 }
+
+wirelane_wire::setters!(MeterConfig: idle: Duration, active: Duration);
 
 impl Default for MeterConfig {
     fn default() -> Self {

@@ -174,7 +174,7 @@ fn collect(
     let said = |it: &ChildGuard| format!("{}{}", it.stdout(), it.stderr());
     collector.wait_until(PATIENCE, |it| ready.iter().all(|word| said(it).contains(word)));
     let to: Collector = to.parse().unwrap();
-    let limits = Limits { patience: PATIENCE, ..Limits::default() };
+    let limits = Limits::default().patience(PATIENCE);
     let mut exporter = Exporter::start(&to, limits).unwrap();
     add(&mut exporter, flows);
     let sent = finish(exporter);

@@ -8,8 +8,10 @@ use crate::schedule::{Burst, Schedule};
 use crate::sizes::{Lengths, Sizes};
 use crate::template::Template;
 
-/// A stream of packets of one kind.
+/// A stream of packets of one kind. [`Stream::new`] creates one; the fields that limit it in time
+/// and number have setters of the same name.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Stream {
     /// The name of the stream.
     pub name: String,
@@ -29,6 +31,15 @@ pub struct Stream {
     /// Bursts, if any.
     pub burst: Option<Burst>,
 }
+
+wirelane_wire::setters!(Stream:
+    name: String,
+    rate: Rate,
+    count: Option<u64>,
+    duration: Option<u64>,
+    burst: Option<Burst>;
+    start: u64,
+);
 
 impl Stream {
     /// A stream of packets of `recipe`, as fast as possible and without limit. Without `sizes`, the

@@ -102,7 +102,7 @@ fn packets(volume: usize) -> Vec<Vec<u8>> {
 
 fn write(path: &Path, packets: &[Vec<u8>], compression: Option<CompressionOptions>) {
     let sources = [Source::new("sim", Class::Rx, Some(0))];
-    let options = WriterOptions { compression, ..WriterOptions::of_path(path) };
+    let options = WriterOptions::of_path(path).compression(compression);
     let mut writer = CaptureWriter::create(path, &sources, options, 0).unwrap();
     for (number, data) in packets.iter().enumerate() {
         let record = Record {

@@ -93,7 +93,8 @@ impl Compression {
     }
 }
 
-/// How to compress a file.
+/// How to compress a file. [`CompressionOptions::fastest`] creates one; `level` and `threads` have
+/// setters of the same name.
 ///
 /// ```
 /// use wirelane_pcap::{Compression, CompressionOptions};
@@ -103,6 +104,7 @@ impl Compression {
 /// assert_eq!(CompressionOptions::parse("none"), Ok(None));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct CompressionOptions {
     /// The compression.
     pub compression: Compression,
@@ -111,6 +113,8 @@ pub struct CompressionOptions {
     /// Number of compressing threads, at least 1.
     pub threads: u8,
 }
+
+wirelane_wire::setters!(CompressionOptions: ; level: u8, threads: u8);
 
 impl CompressionOptions {
     /// Most threads for one file.

@@ -13,8 +13,10 @@ use crate::record::Section;
 use crate::room::Room;
 use crate::rotate::Rotation;
 
-/// Format, compression and rotation of the output, and files that it must not overwrite.
+/// Format, compression and rotation of the output, and files that it must not overwrite. Each field
+/// has a setter of the same name.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct WriterOptions {
     /// File format.
     pub format: FileFormat,
@@ -38,6 +40,26 @@ pub struct WriterOptions {
     /// An open file to write to, such as the input of a program. Then the path is only used in
     /// errors, and there is no rotation.
     pub open: Option<Arc<File>>,
+}
+
+wirelane_wire::setters!(WriterOptions:
+    format: FileFormat,
+    compression: Option<CompressionOptions>,
+    rotation: Rotation,
+    section: Section,
+    fresh: bool,
+    inputs: Vec<FileId>,
+    access: Access,
+    cancel: Cancel,
+    open: Option<Arc<File>>;
+    room: fn() -> Room,
+);
+
+impl Default for WriterOptions {
+    /// pcapng, without compression and rotation.
+    fn default() -> Self {
+        Self::of_path(Path::new(""))
+    }
 }
 
 impl WriterOptions {

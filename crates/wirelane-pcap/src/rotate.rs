@@ -13,7 +13,7 @@ use crate::identity::FileId;
 use crate::record::Source;
 
 /// When a capture continues in a new file. Limits combine: the first one reached counts. 0 or
-/// `None` is no limit.
+/// `None` is no limit. Each field has a setter of the same name.
 ///
 /// * Files are named `NAME_00001_20261120213000.pcapng` for `NAME.pcapng`, as dumpcap does: a
 ///   number from 1 and the start time of the file, in UTC. The number has at least five digits.
@@ -25,6 +25,7 @@ use crate::record::Source;
 /// * The first file begins at once, even without a packet. A later file begins only when there is a
 ///   packet for it, or when the previous file holds a packet and its time is over.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Rotation {
     /// Most bytes per file, on disk. A file is never larger, unless its first packet alone is.
     /// tcpdump `-C` and dumpcap `-b filesize` both let the last packet exceed the limit. The
@@ -42,6 +43,13 @@ pub struct Rotation {
     /// another file has taken its name. As tcpdump `-C -W` and dumpcap `-b files`.
     pub max_files: Option<u32>,
 }
+
+wirelane_wire::setters!(Rotation:
+    max_bytes: Option<u64>,
+    max_age: Option<u64>,
+    max_packets: Option<u64>,
+    max_files: Option<u32>,
+);
 
 impl Rotation {
     /// Whether there is any limit that starts a new file.

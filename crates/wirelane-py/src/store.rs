@@ -74,7 +74,7 @@ impl Asked {
         {
             return Err(error.into());
         }
-        Ok(Query { from, to, filter, cancel: halt.into(), ..Query::all() })
+        Ok(Query::all().from(from).to(to).filter(filter).cancel(halt))
     }
 
     /// # Errors

@@ -46,30 +46,13 @@ pub struct SendConfig {
     pub halt: Halt,
 }
 
-/// Setters by value, named as the fields that they set.
-macro_rules! setters {
-    ($($field:ident: $value:ty),+ $(,)?) => {
-        impl SendConfig {
-            $(
-                #[doc = concat!("Sets [`SendConfig::", stringify!($field), "`](#structfield.",
-                    stringify!($field), ").")]
-                #[must_use]
-                pub fn $field(self, $field: $value) -> Self {
-                    #[allow(clippy::useless_conversion, reason = "it is one for what is optional")]
-                    Self { $field: $field.into(), ..self }
-                }
-            )+
-        }
-    };
-}
-
-setters!(
+wirelane_wire::setters!(SendConfig:
     pacing: Pacing,
-    packets: impl Into<Option<u64>>,
-    duration: impl Into<Option<Duration>>,
+    packets: Option<u64>,
+    duration: Option<Duration>,
     placement: Placement,
     cut: bool,
-    threads: impl Into<Option<usize>>,
+    threads: Option<usize>,
     halt: Halt,
 );
 

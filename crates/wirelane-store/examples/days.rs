@@ -29,7 +29,7 @@ fn main() -> Result<()> {
     // The second half of the recording, as if the user knew when the event happened.
     let middle = begin + u64::from(PACKETS / 2) * 1000;
     let filter = expression.parse::<Filter>()?;
-    let question = Query { from: Some(middle), filter: Some(filter), ..Query::all() };
+    let question = Query::all().from(middle).filter(filter);
     let mut count = 0;
     let store = Directory::open(&path)?;
     let report = query::run(&[store], &question, |found| {
@@ -46,8 +46,8 @@ fn main() -> Result<()> {
 
 /// One lane for each queue; the oldest segments go when the limit is reached.
 fn record(path: &std::path::Path, begin: u64) -> Result<()> {
-    let limits = Limits { max_bytes: Some(200 << 20), ..Limits::default() };
-    let options = StoreOptions { segment_bytes: 16 << 20, limits, ..StoreOptions::default() };
+    let limits = Limits::default().max_bytes(200 << 20);
+    let options = StoreOptions::default().segment_bytes(16 << 20).limits(limits);
     let mut store = StoreWriter::create(path, options)?;
     let lane = |queue| Source::new("eth0", Class::Rx, Some(queue));
     let lanes = [store.lane(&[lane(0)], None)?, store.lane(&[lane(1)], None)?];

@@ -98,13 +98,11 @@ fn record(path: &Path, options: StoreOptions, mut look: impl FnMut(&StoreStatus)
 }
 
 fn options(compression: Option<Compression>) -> StoreOptions {
-    StoreOptions {
-        segment_bytes: 4 * MIB,
-        buffer: 8 << 20,
-        flush_every: Duration::from_millis(50),
-        compression: compression.map(CompressionOptions::fastest),
-        ..StoreOptions::default()
-    }
+    StoreOptions::default()
+        .segment_bytes(4 * MIB)
+        .buffer(8 << 20)
+        .flush_every(Duration::from_millis(50))
+        .compression(compression.map(CompressionOptions::fastest))
 }
 
 #[test]
@@ -114,7 +112,7 @@ fn what_is_on_disk_is_found_while_recording_goes_on() {
         let mut looks = 0;
         record(scratch.path(), options(compression), |status| {
             let before = status.report();
-            let (found, _) = ask(scratch.path(), &Query { threads: 2, ..Query::all() });
+            let (found, _) = ask(scratch.path(), &Query::all().threads(2));
             for (number, lane) in (0..).zip(&before.lanes) {
                 let packets = of_lane(&found, number);
                 let written = lane.written.packets;
@@ -131,7 +129,7 @@ fn what_is_on_disk_is_found_while_recording_goes_on() {
         }
         assert!(report.deleted == 0 && (report.segments > 4 || compression.is_some()));
         let (from, to) = (time((0, 7000)), time((0, 9000)));
-        let query = Query { from: Some(from), to: Some(to), ..Query::all() };
+        let query = Query::all().from(from).to(to);
         let (part, _) = ask(scratch.path(), &query);
         assert!((0..LANES).all(|lane| of_lane(&part, lane).into_iter().eq(7000..9000)));
         assert_eq!(count(&stores, &query).unwrap().packets, LANES * 2000);
@@ -144,10 +142,10 @@ fn what_is_on_disk_is_found_while_recording_goes_on() {
 #[test]
 fn queries_stand_deletion_and_do_not_hold_it_up() {
     let scratch = tempfile::tempdir().unwrap();
-    let limits = Limits { max_bytes: Some(16 * MIB), ..Limits::default() };
+    let limits = Limits::default().max_bytes(16 * MIB);
     let (mut most, mut deleted) = (0, 0);
-    record(scratch.path(), StoreOptions { limits, ..options(None) }, |status| {
-        let (found, report) = ask(scratch.path(), &Query { threads: 2, ..Query::all() });
+    record(scratch.path(), options(None).limits(limits), |status| {
+        let (found, report) = ask(scratch.path(), &Query::all().threads(2));
         for lane in 0..LANES {
             let packets = of_lane(&found, lane);
             assert!(packets.is_sorted_by(|one, next| one < next), "none twice");

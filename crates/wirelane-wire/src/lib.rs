@@ -72,6 +72,7 @@ pub mod text;
 mod error;
 mod field;
 mod header;
+mod setters;
 
 pub use arp::{Arp, ArpOperation, ArpView};
 pub use error::WireError;

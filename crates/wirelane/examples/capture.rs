@@ -10,7 +10,6 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use wirelane::Result;
-use wirelane::pcap::WriterOptions;
 use wirelane::port::{self, OpenOptions, Spec};
 use wirelane::session::capture::{Capture, CaptureConfig, OutputConfig};
 
@@ -20,9 +19,7 @@ fn main() -> Result<()> {
     let path = PathBuf::from(arguments.next().as_deref().unwrap_or("capture.pcapng"));
 
     let port = port::open(&spec, &OpenOptions::default())?;
-    let options = WriterOptions::of_path(&path);
-    let output = OutputConfig { path: path.clone(), options, split: false };
-    let config = CaptureConfig { output: Some(output), ..CaptureConfig::default() };
+    let config = CaptureConfig::default().output(OutputConfig::new(&path));
 
     // One receiving thread per queue and one that writes; they run until `join`.
     let capture = Capture::start(vec![port], &config)?;

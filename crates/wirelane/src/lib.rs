@@ -116,6 +116,8 @@ pub use port::steering::placement;
 pub use wirelane_pcap as pcap;
 /// Packet headers: to read, change and build them.
 pub use wirelane_wire as wire;
+#[doc(hidden)]
+pub use wirelane_wire::setters;
 
 /// Compiles the examples of the README and of the library chapter.
 #[cfg(doctest)]

@@ -168,7 +168,7 @@ fn pcap_in_both_resolutions() {
         sent.iter_mut().for_each(|packet| packet.timestamp += 2 * unit);
         let path = directory.path().join("a.pcap.gz");
         let format = FileFormat::Pcap(resolution);
-        write(&path, &source, WriterOptions { format, ..WriterOptions::of_path(&path) }, &sent);
+        write(&path, &source, WriterOptions::of_path(&path).format(format), &sent);
         let (received, failure) = receive(open(&path, &OpenOptions::default()));
         assert!(failure.is_none() && received == sent, "{resolution:?}");
     }

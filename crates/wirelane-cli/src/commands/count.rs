@@ -160,14 +160,13 @@ impl CountArgs {
                 by.push(what.by());
             }
         }
-        Ok(CountConfig {
-            by,
-            keys: usize::try_from(self.max_rows).unwrap_or(usize::MAX),
-            inner: self.inner,
-            single: self.input.single,
-            placement: self.input.placement(&self.session)?,
-            packets: self.session.count,
-        })
+        Ok(CountConfig::default()
+            .by(by)
+            .keys(usize::try_from(self.max_rows).unwrap_or(usize::MAX))
+            .inner(self.inner)
+            .single(self.input.single)
+            .placement(self.input.placement(&self.session)?)
+            .packets(self.session.count))
     }
 
     /// How many rows of each table are shown: `--top`, or else `usual`.

@@ -110,15 +110,14 @@ pub(crate) fn run(args: &ForwardArgs) -> Result<()> {
     let plan = Plan::new(args)?;
     let placement = args.session.placement()?;
     let (ports, diversions) = plan.open(args, &placement, &mut start)?;
-    let config = ForwardConfig {
-        one_way: plan.one_way,
-        swap: args.swap,
-        qdisc: args.qdisc.clone(),
-        choice: args.tx_choice,
-        packets: args.session.count,
-        placement,
-        switches: plan.switches(args),
-    };
+    let config = ForwardConfig::default()
+        .one_way(plan.one_way)
+        .swap(args.swap)
+        .qdisc(args.qdisc.clone())
+        .choice(args.tx_choice)
+        .packets(args.session.count)
+        .placement(placement)
+        .switches(plan.switches(args));
     let forward = start.explained(Forward::start(ports, &config))?;
     let doing = Doing::Each(match (plan.specs.len(), plan.one_way) {
         (1, _) => &["sending back on"],

@@ -66,7 +66,7 @@ pub(crate) fn run(args: &PinArgs) -> Result<()> {
     let Span { from, to } =
         Span::new(args.from, args.to).map_err(|cause| Error::usage("time", cause))?;
     let filter = stores::filter(&expression)?;
-    let query = Query { from, to, filter, ..Query::all() };
+    let query = Query::all().from(from).to(to).filter(filter);
     let mut changed = Vec::new();
     let mut damage = Vec::new();
     for store in stores::open(&paths)? {

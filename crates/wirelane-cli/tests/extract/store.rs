@@ -27,8 +27,7 @@ impl Store {
     pub(crate) fn new(compression: Option<&str>) -> Self {
         let store = Self(tempfile::tempdir().unwrap());
         let compression = compression.and_then(|how| CompressionOptions::parse(how).unwrap());
-        let options =
-            StoreOptions { segment_bytes: 4 << 20, compression, ..StoreOptions::default() };
+        let options = StoreOptions::default().segment_bytes(4 << 20).compression(compression);
         let mut writer = StoreWriter::create(store.path(), options).unwrap();
         let source = |queue| Source::new("eth0", Class::Rx, Some(queue));
         let mut lanes = [0, 1].map(|queue| writer.lane(&[source(queue)], None).unwrap());

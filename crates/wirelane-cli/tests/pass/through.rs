@@ -52,7 +52,7 @@ fn rich(path: &Path) {
     let mut section =
         Section { application: "Dumpcap".into(), os: "Plan 9".into(), ..Section::default() };
     section.add_comment("of the file");
-    let options = WriterOptions { section, ..WriterOptions::of_path(path) };
+    let options = WriterOptions::of_path(path).section(section);
     let mut writer = CaptureWriter::create(path, &sources, options, 0).unwrap();
     let annexes = annexes();
     for number in 0..300_u32 {
@@ -283,7 +283,7 @@ fn what_later_sections_say_is_counted() {
         Section { application: "Dumpcap".into(), os: "Minix".into(), ..Section::default() };
     section.add_comment("of the second");
     section.add_comment("of the second, too");
-    let options = WriterOptions { section, ..WriterOptions::of_path(&b) };
+    let options = WriterOptions::of_path(&b).section(section);
     let sources = [Source::new("eth1", Class::Rx, Some(0))];
     let mut writer = CaptureWriter::create(&b, &sources, options, 0).unwrap();
     writer.write(&packet).unwrap();

@@ -19,8 +19,9 @@ use crate::fitting;
 use crate::flow::Flow;
 use crate::sink::{Hurry, Sink};
 
-/// Limits of an exporter.
+/// Limits of an exporter. Each field has a setter of the same name.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct Limits {
     /// The most bytes of queued messages while the collector is unreachable.
     pub spool: usize,
@@ -32,6 +33,13 @@ pub struct Limits {
     /// How long to wait for the collector after the last packet.
     pub patience: Duration,
 }
+
+wirelane_wire::setters!(Limits:
+    linger: Duration,
+    waits: bool,
+    patience: Duration;
+    spool: usize,
+);
 
 impl Default for Limits {
     fn default() -> Self {

@@ -1,5 +1,7 @@
 //! The configuration and the outcome of a metering.
 
+use std::hash::{BuildHasher, RandomState};
+
 use wirelane::Error;
 use wirelane::placement::Placement;
 use wirelane::port::{FrameCounts, PortInfo};
@@ -8,8 +10,9 @@ use wirelane::stats::QueueStats;
 use super::collector::FlowCounts;
 use crate::meter::{MeterConfig, MeterCounts};
 
-/// The configuration of a metering.
+/// The configuration of a metering. Each field has a setter of the same name.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct FlowConfig {
     /// The timeouts of flows.
     pub meter: MeterConfig,
@@ -23,6 +26,29 @@ pub struct FlowConfig {
     pub packets: Option<u64>,
     /// The seed of the hash, which makes collisions unpredictable for senders.
     pub seed: u64,
+}
+
+wirelane_wire::setters!(FlowConfig:
+    meter: MeterConfig,
+    single: bool,
+    placement: Placement,
+    packets: Option<u64>;
+    max_flows: usize,
+    seed: u64,
+);
+
+impl Default for FlowConfig {
+    /// A million flows, and a random seed.
+    fn default() -> Self {
+        Self {
+            meter: MeterConfig::default(),
+            max_flows: 1_000_000,
+            single: false,
+            placement: Placement::default(),
+            packets: None,
+            seed: RandomState::new().hash_one(0),
+        }
+    }
 }
 
 /// The outcome of a metering.

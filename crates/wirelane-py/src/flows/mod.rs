@@ -56,17 +56,17 @@ pub(crate) fn flows(
     count: Option<u64>,
 ) -> PyResult<Flows> {
     let asked = Asked { filter, start, end };
-    let config = FlowConfig {
-        meter: MeterConfig {
-            active: pause::duration("active", active)?,
-            idle: pause::duration("idle", idle)?,
-        },
-        max_flows,
-        single: false,
-        placement: Placement::default(),
-        packets: count,
-        seed: random_number(),
-    };
+    let config = FlowConfig::default()
+        .meter(
+            MeterConfig::default()
+                .active(pause::duration("active", active)?)
+                .idle(pause::duration("idle", idle)?),
+        )
+        .max_flows(max_flows)
+        .single(false)
+        .placement(Placement::default())
+        .packets(count)
+        .seed(random_number());
     let bytes = source.as_os_str().as_encoded_bytes();
     // A file or a directory, unless the name is a port spec: an interface's name has no slash.
     let is_path = !bytes.contains(&b':') && (bytes.contains(&b'/') || source.is_file());

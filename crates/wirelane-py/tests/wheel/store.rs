@@ -17,7 +17,7 @@ const PER_HOST: u64 = 1000;
 
 /// Writes the store to `path`, and returns `path`.
 pub(crate) fn write(path: &Path) -> &Path {
-    let options = StoreOptions { segment_bytes: 4 << 20, ..StoreOptions::default() };
+    let options = StoreOptions::default().segment_bytes(4 << 20);
     let mut writer = StoreWriter::create(path, options).unwrap();
     let source = |queue| Source::new("eth0", Class::Rx, Some(queue));
     let mut lanes = [0, 1].map(|queue| writer.lane(&[source(queue)], None).unwrap());

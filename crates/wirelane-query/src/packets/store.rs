@@ -31,8 +31,8 @@ pub(super) fn search(
         None => (None, &[][..]),
     };
     let keys = asked.ask.as_ref().map(Ask::keys);
-    let (from, to, cancel) = (asked.from, asked.to, halt.into());
-    let query = Query { from, to, filter, keys, memory, cancel, ..Query::all() };
+    let query = Query::all().from(asked.from).to(asked.to).filter(filter).keys(keys);
+    let query = query.memory(memory).cancel(halt);
     let report = if only_counts && rest.is_empty() && asked.ask.is_none() {
         let report = query::count(stores, &query).map_err(failed)?;
         rows.count(report.packets)?;

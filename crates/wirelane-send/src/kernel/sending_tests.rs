@@ -163,7 +163,7 @@ fn privileged_streams_take_turns_and_lanes_share() {
 #[test]
 fn streams_share_a_number_of_packets_equally() {
     let of = |own: [Option<u64>; 3], most| {
-        let streams = own.map(|count| Stream { count, ..stream("ipv4 udp", None, 0) });
+        let streams = own.map(|count| stream("ipv4 udp", None, 0).count(count));
         counts(&streams, most)
     };
     assert_eq!(of([None, Some(7), None], None), [None, Some(7), None]);

@@ -92,7 +92,7 @@ mod tests {
 
     fn stream(name: &str, rate: Rate, reserved: usize) -> Stream {
         let recipe = "udp dst=9".parse().unwrap();
-        Stream { rate, ..Stream::new(name, &recipe, None, reserved).unwrap() }
+        Stream::new(name, &recipe, None, reserved).unwrap().rate(rate)
     }
 
     #[test]

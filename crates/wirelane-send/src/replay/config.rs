@@ -8,8 +8,9 @@ use wirelane_gen::Rate;
 use wirelane_gen::rewrite::Rewrite;
 use wirelane_wire::MacAddr;
 
-/// The configuration of a replay.
+/// The configuration of a replay. The fields except `files` have setters of the same name.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct ReplayConfig {
     /// Capture files in sending order: pcap or pcapng, plain or compressed; `-` is standard input.
     pub files: Vec<PathBuf>,
@@ -39,6 +40,19 @@ pub struct ReplayConfig {
     /// Ends the wait for a silent pipe.
     pub halt: Halt,
 }
+
+wirelane_wire::setters!(ReplayConfig:
+    timing: Timing,
+    loop_gap: Option<u64>,
+    max_gap: Option<u64>,
+    cut: Cut,
+    header: Option<(MacAddr, MacAddr)>,
+    fix_checksums: bool,
+    rewrite: Rewrite,
+    memory: Option<u64>,
+    halt: Halt;
+    loops: u64,
+);
 
 impl ReplayConfig {
     /// Sends the files once, with their own timing, unchanged.

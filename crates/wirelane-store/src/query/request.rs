@@ -9,8 +9,9 @@ use wirelane_pcap::{Cancel, Record, Source};
 
 use crate::narrow::Keys;
 
-/// The packets to find, and the resources to use.
+/// The packets to find, and the resources to use. Each field has a setter of the same name.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Query {
     /// Excludes packets before this time, in nanoseconds since the epoch.
     pub from: Option<u64>,
@@ -32,6 +33,25 @@ pub struct Query {
     pub threads: usize,
     /// Stops the query. Packets found before it were already passed on.
     pub cancel: Cancel,
+}
+
+wirelane_wire::setters!(Query:
+    from: Option<u64>,
+    to: Option<u64>,
+    filter: Option<Filter>,
+    keys: Option<Keys>,
+    flows: bool,
+    rate: Option<u64>,
+    cancel: Cancel;
+    memory: usize,
+    threads: usize,
+);
+
+impl Default for Query {
+    /// All packets.
+    fn default() -> Self {
+        Self::all()
+    }
 }
 
 impl Query {

@@ -11,8 +11,9 @@ use wirelane::stats::QueueStats;
 
 use crate::{StoreOptions, StoreReport};
 
-/// How to record.
+/// How to record. Each field has a setter of the same name.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct RecordConfig {
     /// How the store is written. `trigger` sets its gate.
     pub store: StoreOptions,
@@ -31,6 +32,16 @@ pub struct RecordConfig {
     pub halt: Halt,
 }
 
+wirelane_wire::setters!(RecordConfig:
+    store: StoreOptions,
+    trigger: Option<TriggerConfig>,
+    single: bool,
+    placement: Placement,
+    packets: Option<u64>,
+    statistics_every: Duration,
+    halt: Halt,
+);
+
 impl Default for RecordConfig {
     fn default() -> Self {
         Self {
@@ -45,8 +56,9 @@ impl Default for RecordConfig {
     }
 }
 
-/// The packets that are kept around a trigger.
-#[derive(Clone, Debug)]
+/// The packets that are kept around a trigger. Each field has a setter of the same name.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
 pub struct TriggerConfig {
     /// Packets that trigger, in addition to [`Trigger::fire`](super::Trigger::fire).
     pub filter: Option<Filter>,
@@ -55,6 +67,12 @@ pub struct TriggerConfig {
     /// The time after it.
     pub after: Duration,
 }
+
+wirelane_wire::setters!(TriggerConfig:
+    filter: Option<Filter>,
+    before: Duration,
+    after: Duration,
+);
 
 /// The outcome of a recording.
 #[derive(Debug)]

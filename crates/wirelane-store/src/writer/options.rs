@@ -21,8 +21,9 @@ const SHORT_PER_LANE: u64 = 8;
 /// The fewest buffers of [`EXTENT_SIZE`] per lane: one is filled, one waits, others are written.
 const LEAST_BUFFERS: usize = 4;
 
-/// Options of a store's writer.
+/// Options of a store's writer. Each field has a setter of the same name.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct StoreOptions {
     /// Bytes of a segment, at least 4 MiB, rounded up to a multiple of [`EXTENT_ALIGNMENT`]. If two
     /// segments of each lane do not fit, segments are shorter, so that eight fit;
@@ -49,11 +50,25 @@ pub struct StoreOptions {
     pub rings: Rings,
 }
 
-/// When to delete segments, the oldest first. Pinned segments are never deleted.
+wirelane_wire::setters!(StoreOptions:
+    compression: Option<CompressionOptions>,
+    limits: Limits,
+    flush_every: Duration,
+    access: Access,
+    section: Section,
+    gate: Option<Arc<Gate>>,
+    rings: Rings;
+    segment_bytes: u64,
+    buffer: usize,
+);
+
+/// When to delete segments, the oldest first. Pinned segments are never deleted. Each field has a
+/// setter of the same name.
 ///
 /// Limits are checked before a segment is created, and every second. Unfinished segments count with
 /// their full size.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[non_exhaustive]
 pub struct Limits {
     /// The most bytes of all segments and their indexes.
     pub max_bytes: Option<u64>,
@@ -63,6 +78,12 @@ pub struct Limits {
     /// recording, independent of the real-time clock.
     pub max_age: Option<Duration>,
 }
+
+wirelane_wire::setters!(Limits:
+    max_bytes: Option<u64>,
+    min_free: Option<f64>,
+    max_age: Option<Duration>,
+);
 
 impl Default for StoreOptions {
     fn default() -> Self {

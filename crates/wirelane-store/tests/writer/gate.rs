@@ -19,12 +19,8 @@ fn at(second: u64) -> Read {
 fn run(buffer: usize, seconds: u64, triggers: &[u64]) -> (Vec<u64>, wirelane_store::LaneReport) {
     let scratch = Scratch::in_memory();
     let gate = Arc::new(Gate::new(Duration::from_secs(10), Duration::from_secs(20)));
-    let options = StoreOptions {
-        segment_bytes: 4 << 20,
-        buffer,
-        gate: Some(Arc::clone(&gate)),
-        ..StoreOptions::default()
-    };
+    let options =
+        StoreOptions::default().segment_bytes(4 << 20).buffer(buffer).gate(Arc::clone(&gate));
     let mut store = StoreWriter::create(scratch.path(), options).unwrap();
     let mut lane = store.lane(&sources(), None).unwrap();
     let status = store.status();

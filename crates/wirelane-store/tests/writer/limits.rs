@@ -12,8 +12,7 @@ const WAIT: Duration = Duration::from_secs(60);
 
 /// Writes this number of bytes, and checks the size after each MiB.
 fn write(scratch: &Scratch, limits: Limits, bytes: u64, mut look: impl FnMut()) {
-    let options =
-        StoreOptions { segment_bytes: 4 * MIB, buffer: 8 << 20, limits, ..StoreOptions::default() };
+    let options = StoreOptions::default().segment_bytes(4 * MIB).buffer(8 << 20).limits(limits);
     let mut store = StoreWriter::create(scratch.path(), options).unwrap();
     let mut lane = store.lane(&sources(), None).unwrap();
     let (mut written, mut next) = (0, 0);
@@ -46,7 +45,7 @@ fn bytes_are_limited_and_the_oldest_go_first() {
     let scratch = Scratch::on_disk();
     let stranger = scratch.path().join("notes.pcapng");
     std::fs::write(&stranger, vec![7; 3 << 20]).unwrap();
-    let limits = Limits { max_bytes: Some(20 * MIB), ..Limits::default() };
+    let limits = Limits::default().max_bytes(20 * MIB);
     // Other files are not counted.
     let most = (20 + 3 + 4) * MIB;
     write(&scratch, limits, 80 * MIB, || assert!(size(&scratch) <= most, "{}", size(&scratch)));
@@ -62,7 +61,7 @@ fn bytes_are_limited_and_the_oldest_go_first() {
 #[test]
 fn pinned_segments_stay() {
     let scratch = Scratch::in_memory();
-    let limits = Limits { max_bytes: Some(20 * MIB), ..Limits::default() };
+    let limits = Limits::default().max_bytes(20 * MIB);
     write(&scratch, limits, 8 * MIB, || {});
     let directory = scratch.directory();
     let first = scratch.segments().into_values().flatten().next().unwrap();
@@ -75,8 +74,8 @@ fn pinned_segments_stay() {
 #[test]
 fn what_cannot_hold_two_segments_is_refused() {
     let scratch = Scratch::in_memory();
-    let limits = Limits { max_bytes: Some(12 * MIB), ..Limits::default() };
-    let options = StoreOptions { segment_bytes: 4 * MIB, limits, ..StoreOptions::default() };
+    let limits = Limits::default().max_bytes(12 * MIB);
+    let options = StoreOptions::default().segment_bytes(4 * MIB).limits(limits);
     let mut store = StoreWriter::create(scratch.path(), options).unwrap();
     let _lane = store.lane(&sources(), None).unwrap();
     let error = store.lane(&sources(), None).err().unwrap().to_string();
@@ -89,8 +88,8 @@ fn privileged_a_disk_that_can_never_hold_two_segments_is_refused() {
         return;
     }
     let scratch = Scratch::small(20);
-    let limits = Limits { min_free: Some(0.5), ..Limits::default() };
-    let options = StoreOptions { limits, ..StoreOptions::default() };
+    let limits = Limits::default().min_free(0.5);
+    let options = StoreOptions::default().limits(limits);
     let mut store = StoreWriter::create(scratch.path(), options).unwrap();
     let _lane = store.lane(&sources(), None).unwrap();
     let error = store.lane(&sources(), None).err().unwrap().to_string();
@@ -104,8 +103,8 @@ fn privileged_where_there_is_little_room_segments_are_shorter() {
         return;
     }
     let scratch = Scratch::small(80);
-    let limits = Limits { min_free: Some(0.2), ..Limits::default() };
-    let options = StoreOptions { buffer: 8 << 20, limits, ..StoreOptions::default() };
+    let limits = Limits::default().min_free(0.2);
+    let options = StoreOptions::default().buffer(8 << 20).limits(limits);
     let mut store = StoreWriter::create(scratch.path(), options).unwrap();
     let mut lanes = [(); 2].map(|()| store.lane(&sources(), None).unwrap());
     for number in 0..200_000 {
@@ -138,8 +137,8 @@ fn privileged_what_others_took_is_no_room() {
     let scratch = Scratch::small(64);
     write(&scratch, Limits::default(), 36 * MIB, || {});
     std::fs::write(scratch.path().join("stranger"), vec![1; 20 << 20]).unwrap();
-    let limits = Limits { min_free: Some(0.25), ..Limits::default() };
-    let options = StoreOptions { segment_bytes: 16 * MIB, limits, ..StoreOptions::default() };
+    let limits = Limits::default().min_free(0.25);
+    let options = StoreOptions::default().segment_bytes(16 * MIB).limits(limits);
     let mut store = StoreWriter::create(scratch.path(), options).unwrap();
     let mut lane = store.lane(&sources(), None).unwrap();
     assert!(lane.push(&packet(0).record(), None));
@@ -159,7 +158,7 @@ fn privileged_a_file_system_that_does_not_tell_its_size_has_room() {
         return;
     }
     let scratch = Scratch::small(0);
-    let limits = Limits { min_free: Some(0.05), ..Limits::default() };
+    let limits = Limits::default().min_free(0.05);
     write(&scratch, limits, 10 * MIB, || {});
     scratch.is_sound();
 }
@@ -167,9 +166,9 @@ fn privileged_a_file_system_that_does_not_tell_its_size_has_room() {
 #[test]
 fn what_is_too_old_goes_also_without_traffic() {
     let scratch = Scratch::in_memory();
-    let limits = Limits { max_age: Some(Duration::from_secs(1)), ..Limits::default() };
+    let limits = Limits::default().max_age(Duration::from_secs(1));
     // The times of packets do not matter: these are years old.
-    let options = StoreOptions { segment_bytes: 4 * MIB, limits, ..StoreOptions::default() };
+    let options = StoreOptions::default().segment_bytes(4 * MIB).limits(limits);
     let mut store = StoreWriter::create(scratch.path(), options).unwrap();
     let mut lane = store.lane(&sources(), None).unwrap();
     assert!(lane.push(&packet(0).record(), None));
@@ -190,7 +189,7 @@ fn privileged_a_share_of_the_disk_stays_free() {
         return;
     }
     let scratch = Scratch::small(40);
-    let limits = Limits { min_free: Some(0.5), ..Limits::default() };
+    let limits = Limits::default().min_free(0.5);
     // Indexes and other files are extra.
     write(&scratch, limits, 80 * MIB, || assert!(size(&scratch) <= (20 + 4) * MIB));
     assert!(scratch.packets(0)[0] != packet(0) && scratch.segments()[&0].len() >= 3);
@@ -200,7 +199,7 @@ fn privileged_a_share_of_the_disk_stays_free() {
     std::fs::write(scratch.path().join("stranger"), vec![1; 22 << 20]).unwrap();
     let store = StoreWriter::create(
         scratch.path(),
-        StoreOptions { segment_bytes: 4 * MIB, limits, ..StoreOptions::default() },
+        StoreOptions::default().segment_bytes(4 * MIB).limits(limits),
     );
     let report = store.unwrap().finish();
     assert_eq!((report.segments, report.room), (1, Some(0)));

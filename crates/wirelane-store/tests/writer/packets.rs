@@ -11,7 +11,7 @@ const WAIT: Duration = Duration::from_secs(60);
 const MIB: u64 = 1 << 20;
 
 fn small() -> StoreOptions {
-    StoreOptions { segment_bytes: 4 * MIB, buffer: 8 << 20, ..StoreOptions::default() }
+    StoreOptions::default().segment_bytes(4 * MIB).buffer(8 << 20)
 }
 
 fn push(lane: &mut LaneWriter, packets: impl Iterator<Item = Read>) {
@@ -74,10 +74,9 @@ fn a_tmpfs_is_written_through_its_cache_and_says_so() {
 fn compressed_segments_are_read_by_everybody() {
     for compression in [Compression::Lz4, Compression::Zstd] {
         for threads in [1, 3] {
-            let options =
-                CompressionOptions { threads, ..CompressionOptions::fastest(compression) };
+            let options = CompressionOptions::fastest(compression).threads(threads);
             let scratch = Scratch::in_memory();
-            write(&scratch, StoreOptions { compression: Some(options), ..small() }, 8_000);
+            write(&scratch, small().compression(options), 8_000);
         }
     }
 }
@@ -177,8 +176,8 @@ fn impossible_options_are_refused() {
         StoreWriter::create(scratch.path(), options).err().unwrap().to_string()
     };
     let gzip = Some(CompressionOptions::fastest(Compression::Gzip));
-    assert!(refused(StoreOptions { segment_bytes: 1, ..small() }).contains("4 MiB"));
-    assert!(refused(StoreOptions { compression: gzip, ..small() }).contains("lz4 or zstd"));
+    assert!(refused(small().segment_bytes(1)).contains("4 MiB"));
+    assert!(refused(small().compression(gzip)).contains("lz4 or zstd"));
 }
 
 #[test]
@@ -188,7 +187,7 @@ fn files_are_for_their_owner_and_for_a_group_that_is_named() {
     for (group, mode) in [(None, 0o600), (Some(own), 0o640)] {
         let scratch = Scratch::in_memory();
         let access = Access { group, ..Access::default() };
-        let options = StoreOptions { access, ..small() };
+        let options = small().access(access);
         let mut store = StoreWriter::create(scratch.path(), options).unwrap();
         let mut lane = store.lane(&sources(), None).unwrap();
         push(&mut lane, [packet(0)].into_iter());

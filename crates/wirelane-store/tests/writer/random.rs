@@ -34,7 +34,7 @@ fn step() -> impl Strategy<Value = Step> {
 
 fn compression() -> impl Strategy<Value = Option<CompressionOptions>> {
     let lz4 = CompressionOptions::fastest(Compression::Lz4);
-    let zstd = CompressionOptions { threads: 2, ..CompressionOptions::fastest(Compression::Zstd) };
+    let zstd = CompressionOptions::fastest(Compression::Zstd).threads(2);
     prop_oneof![Just(None), Just(Some(lz4)), Just(Some(zstd))]
 }
 
@@ -43,7 +43,7 @@ proptest! {
     #[test]
     fn everything_is_there(steps in prop::collection::vec(step(), 1..60), compression in compression()) {
         let scratch = Scratch::in_memory();
-        let options = StoreOptions { segment_bytes: 4 << 20, buffer: 4 << 20, compression, ..StoreOptions::default() };
+        let options = StoreOptions::default().segment_bytes(4 << 20).buffer(4 << 20).compression(compression);
         let mut store = StoreWriter::create(scratch.path(), options).unwrap();
         let mut lane = store.lane(&sources(), None).unwrap();
         let (mut pushed, mut now) = (Vec::new(), 1);

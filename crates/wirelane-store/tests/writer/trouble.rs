@@ -13,7 +13,7 @@ use crate::scratch::{Scratch, packet, sources};
 const MIB: u64 = 1 << 20;
 
 fn options(limits: Limits) -> StoreOptions {
-    StoreOptions { segment_bytes: 4 * MIB, buffer: 4 << 20, limits, ..StoreOptions::default() }
+    StoreOptions::default().segment_bytes(4 * MIB).buffer(4 << 20).limits(limits)
 }
 
 /// Polls until the condition holds.
@@ -31,7 +31,7 @@ fn what_the_disk_does_not_take_is_told() {
     std::fs::write(&stranger, vec![1; 16 << 20]).unwrap();
     let total = wirelane_store::disk::space(std::fs::File::open(&stranger).unwrap()).unwrap().total;
     let min_free = Some(1.0 - (16 * MIB) as f64 / total as f64);
-    let limits = Limits { min_free, ..Limits::default() };
+    let limits = Limits::default().min_free(min_free);
     let mut store = StoreWriter::create(scratch.path(), options(limits)).unwrap();
     let told = Arc::new(Mutex::new([(0, 0); 2]));
     let teller = Arc::clone(&told);
@@ -109,7 +109,7 @@ fn privileged_a_limit_makes_room_on_a_full_disk() {
     }
     let scratch = Scratch::small(20);
     // More than the disk has.
-    let limits = Limits { max_bytes: Some(100 * MIB), ..Limits::default() };
+    let limits = Limits::default().max_bytes(100 * MIB);
     let mut store = StoreWriter::create(scratch.path(), options(limits)).unwrap();
     let mut lane = store.lane(&sources(), None).unwrap();
     for packet in (0..50_000).map(packet) {
@@ -135,7 +135,7 @@ fn privileged_what_could_not_be_written_is_written_when_it_can_be() {
     let scratch = Scratch::without_reservation(64);
     let stranger = scratch.path().join("stranger");
     std::fs::write(&stranger, vec![1; 49 << 20]).unwrap();
-    let options = StoreOptions { buffer: 16 << 20, ..options(Limits::default()) };
+    let options = options(Limits::default()).buffer(16 << 20);
     let mut store = StoreWriter::create(scratch.path(), options).unwrap();
     let mut lane = store.lane(&sources(), None).unwrap();
     let status = store.status();

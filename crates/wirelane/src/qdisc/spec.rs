@@ -39,7 +39,7 @@ pub enum QdiscKind {
     },
 }
 
-/// A discipline and its limits, as the user chose them.
+/// A discipline and its limits, as the user chose them. Each field has a setter of the same name.
 ///
 /// ```
 /// use wirelane::qdisc::{QdiscKind, QdiscSpec};
@@ -50,6 +50,7 @@ pub enum QdiscKind {
 /// assert_eq!(spec.to_string(), "bulk:8,limit=500,bql=on");
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct QdiscSpec {
     /// The kind.
     pub kind: QdiscKind,
@@ -65,6 +66,15 @@ pub struct QdiscSpec {
     /// The most bytes that one producer may have in queue and TX ring, like TSQ.
     pub small_queue: Option<u64>,
 }
+
+crate::setters!(QdiscSpec:
+    kind: QdiscKind,
+    limit_packets: Option<u32>,
+    limit_bytes: Option<u64>,
+    batched: bool,
+    bql: bool,
+    small_queue: Option<u64>,
+);
 
 impl QdiscSpec {
     /// The default number of frames in a queue, like `txqueuelen` of an Ethernet interface.

@@ -57,8 +57,7 @@ impl World {
         let open = |spec: String| port::open(&spec.parse().unwrap(), &options).unwrap();
         let ports = left.inside(|| specs.map(open));
         let switches = || Some(Arc::new(Switches::new(Protocols::ALL, Some(Protocols::ALL))));
-        let config =
-            ForwardConfig { switches: vec![switches(), switches()], ..ForwardConfig::default() };
+        let config = ForwardConfig::default().switches(vec![switches(), switches()]);
         let forward = Forward::start(ports.into(), &config).unwrap();
         for (ns, interface, [v4, v6]) in
             [(&left, "wl-tap", LEFT), (&right, &pair.b.interface, RIGHT)]

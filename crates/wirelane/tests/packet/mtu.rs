@@ -36,7 +36,7 @@ fn privileged_every_frame_passes_at_every_mtu() {
             open_in_the_middle(&first.b.interface, source),
             open_in_the_middle(&second.a.interface, transmitting()),
         ];
-        let config = ForwardConfig { one_way: true, ..ForwardConfig::default() };
+        let config = ForwardConfig::default().one_way(true);
         let forward = Forward::start(ports, &config).unwrap();
 
         let mut sender =

@@ -53,7 +53,7 @@ fn forward(
     let sink = open(&format!("packet:{}{options}", pair.a.interface), transmitting());
     let qdisc = Some(qdisc).filter(|text| !text.is_empty()).map(|text| text.parse().unwrap());
     let choice = QueueSelection::Explicit;
-    let config = ForwardConfig { one_way: true, qdisc, choice, ..ForwardConfig::default() };
+    let config = ForwardConfig::default().one_way(true).qdisc(qdisc).choice(choice);
     let forward = Forward::start(vec![source, sink], &config).unwrap();
     assert!(forward.wait(PATIENCE));
     let outcome = forward.join();

@@ -259,7 +259,7 @@ fn forward(
     let source = open(source, OpenOptions::default());
     let sink = open(&format!("packet:{interface}"), transmitting());
     let qdisc = discipline.map(|discipline| discipline.parse().unwrap());
-    let config = ForwardConfig { one_way: true, qdisc, ..ForwardConfig::default() };
+    let config = ForwardConfig::default().one_way(true).qdisc(qdisc);
     Forward::start(vec![source, sink], &config).unwrap()
 }
 

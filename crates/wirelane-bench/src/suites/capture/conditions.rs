@@ -19,7 +19,6 @@ use std::time::{Duration, Instant};
 
 use wirelane::error::{Error, Result};
 use wirelane::mask::{QueueMask, QueueSet};
-use wirelane::pcap::WriterOptions;
 use wirelane::port::{Backend, OpenOptions, PortMode, Spec, Take};
 use wirelane::session::Session;
 use wirelane::session::capture::{Capture, CaptureConfig, CaptureOutcome, OutputConfig};
@@ -187,9 +186,9 @@ impl<'a> Bed<'a> {
         folder.map_or(Ok(()), Folder::make)?;
         let output = folder.map(|folder| {
             let path = folder.file("capture.pcapng");
-            OutputConfig { options: WriterOptions::of_path(&path), path, split: !one.single }
+            OutputConfig::new(path).split(!one.single)
         });
-        let config = CaptureConfig { output, single: one.single, ..CaptureConfig::default() };
+        let config = CaptureConfig::default().output(output).single(one.single);
         let held = Arc::new(AtomicU64::new(0));
         timed::time(&mut port, &held);
         // Packets sent out of a TAP device are read by its program. Packets sent into one end of a

@@ -245,8 +245,7 @@ impl Trial<'_> {
             let is_cut = self.case.offloading == Offloading::Wirelane;
             switches.set_max_burst(if is_cut { WIRE } else { u32::MAX });
         }
-        let config =
-            ForwardConfig { placement, switches: vec![switches; 2], ..ForwardConfig::default() };
+        let config = ForwardConfig::default().placement(placement).switches(vec![switches; 2]);
         let forward = Forward::start(ports, &config)?;
         let tap = lab.near.inside(|| iface::mac(TAP))?.map_err(failed)?;
         if self.case.offloading == Offloading::Stack {

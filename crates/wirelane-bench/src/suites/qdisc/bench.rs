@@ -62,9 +62,9 @@ impl QdiscCase {
         if !(1..=MAX_PRODUCERS).contains(&producers) || size > MAX_SIZE || batch == 0 {
             return Err(Error::usage("benchmark", format!("{self:?} is out of range")));
         }
-        let spec = QdiscSpec { batched: self.batched, ..QdiscSpec::new(self.discipline) };
+        let spec = QdiscSpec::new(self.discipline).batched(self.batched);
         let is_queue = !matches!(self.discipline, QdiscKind::Noqueue { .. });
-        Ok(QdiscSpec { limit_packets: is_queue.then_some(LIMIT).or(spec.limit_packets), ..spec })
+        Ok(spec.limit_packets(is_queue.then_some(LIMIT)))
     }
 }
 

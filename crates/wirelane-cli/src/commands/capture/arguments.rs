@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::Args;
 use wirelane::halt::Halt;
 use wirelane::pcap::pcap::Resolution;
-use wirelane::pcap::{Access, FileFormat, Rotation, WriterOptions};
+use wirelane::pcap::{Access, FileFormat, Rotation};
 use wirelane::session::capture::{CaptureConfig, OutputConfig};
 use wirelane::{Error, Result};
 use wirelane_print::{Precision, Style};
@@ -115,12 +115,11 @@ impl CaptureArgs {
     /// # Errors
     /// Options contradict each other.
     pub(super) fn config(&self, access: Access, halt: &Halt) -> Result<CaptureConfig> {
-        let rotation = Rotation {
-            max_bytes: self.rotate_size,
-            max_age: self.rotate_time.map(|time| time.as_nanos() as u64),
-            max_packets: self.rotate_packets,
-            max_files: self.rotate_files,
-        };
+        let rotation = Rotation::default()
+            .max_bytes(self.rotate_size)
+            .max_age(self.rotate_time.map(|time| time.as_nanos() as u64))
+            .max_packets(self.rotate_packets)
+            .max_files(self.rotate_files);
         if let Some((option, _)) = self.access.given().find(|(_, is_given)| *is_given)
             && self.write.is_none()
         {
@@ -151,22 +150,20 @@ impl CaptureArgs {
                 }
                 (format, _) => format,
             };
-            let options = WriterOptions { format, rotation, access, ..options };
-            Ok(OutputConfig { path: path.clone(), options, split: self.split })
+            let options = options.format(format).rotation(rotation).access(access);
+            Ok(OutputConfig::new(path).options(options).split(self.split))
         };
         let output = self.write.as_ref().map(output).transpose()?;
-        Ok(CaptureConfig {
-            output,
-            halt: halt.clone(),
-            single: self.input.single,
-            placement: self.input.placement(&self.session)?,
-            packets: self.session.count,
-            buffer: usize::try_from(self.buffer).unwrap_or(usize::MAX),
-            statistics_every: self.statistics_every,
-            sort: self.sort,
-            prompt: self.packet_buffered,
-            immediate: false,
-        })
+        Ok(CaptureConfig::default()
+            .output(output)
+            .halt(halt.clone())
+            .single(self.input.single)
+            .placement(self.input.placement(&self.session)?)
+            .packets(self.session.count)
+            .buffer(usize::try_from(self.buffer).unwrap_or(usize::MAX))
+            .statistics_every(self.statistics_every)
+            .sort(self.sort)
+            .prompt(self.packet_buffered))
     }
 }
 

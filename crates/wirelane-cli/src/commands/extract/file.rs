@@ -40,15 +40,14 @@ impl<'a> Output<'a> {
         let options = args::writer(path, compress)?;
         let inputs = stores::files(stores)?;
         overwrite::refuse_files(path, &inputs)?;
-        let options = WriterOptions { inputs, access, cancel: halt.into(), ..options };
+        let options = options.inputs(inputs).access(access).cancel(halt);
         Ok(Self::with(path, options))
     }
 
     /// Writes pcapng to the open file `open`, which errors call `name`.
     pub(crate) fn of_open(open: File, name: &'a Path, halt: &Halt) -> Self {
-        let (open, cancel) = (Some(Arc::new(open)), halt.into());
-        let format = FileFormat::Pcapng;
-        Self::with(name, WriterOptions { open, cancel, format, ..WriterOptions::of_path(name) })
+        let options = WriterOptions::of_path(name).format(FileFormat::Pcapng);
+        Self::with(name, options.open(Arc::new(open)).cancel(halt))
     }
 
     fn with(path: &'a Path, options: WriterOptions) -> Self {

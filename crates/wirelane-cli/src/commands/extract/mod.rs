@@ -45,16 +45,14 @@ pub(crate) fn run(args: &ExtractArgs) -> Result<()> {
     }
     let halt = Halt::by_signals()?;
     let stores = stores::open(&asked.paths)?;
-    let query = Query {
-        from: asked.span.from,
-        to: asked.span.to,
-        filter,
-        flows: args.flow,
-        rate: args.rate,
-        memory: args::address_space("--memory", Some(args.memory))?.unwrap_or(usize::MAX),
-        cancel: (&halt).into(),
-        ..Query::all()
-    };
+    let query = Query::all()
+        .from(asked.span.from)
+        .to(asked.span.to)
+        .filter(filter)
+        .flows(args.flow)
+        .rate(args.rate)
+        .memory(args::address_space("--memory", Some(args.memory))?.unwrap_or(usize::MAX))
+        .cancel(&halt);
     if args.list {
         return list(args, &asked, &stores, &query);
     }

@@ -163,22 +163,20 @@ impl FlowsArgs {
     /// # Errors
     /// A CPU may not be used.
     pub(super) fn config(&self) -> Result<FlowConfig> {
-        Ok(FlowConfig {
-            meter: self.meter(),
-            max_flows: self.max_flows(),
-            single: self.input.single,
-            placement: self.input.placement(&self.session)?,
-            packets: self.session.count,
-            seed: random_number(),
-        })
+        Ok(FlowConfig::default()
+            .meter(self.meter())
+            .max_flows(self.max_flows())
+            .single(self.input.single)
+            .placement(self.input.placement(&self.session)?)
+            .packets(self.session.count)
+            .seed(random_number()))
     }
 
     pub(super) fn meter(&self) -> MeterConfig {
         let (idle, active) = (Duration::from_secs(15), Duration::from_secs(300));
-        MeterConfig {
-            idle: self.idle_timeout.unwrap_or(idle),
-            active: self.active_timeout.unwrap_or(active),
-        }
+        MeterConfig::default()
+            .idle(self.idle_timeout.unwrap_or(idle))
+            .active(self.active_timeout.unwrap_or(active))
     }
 
     pub(super) fn max_flows(&self) -> usize {

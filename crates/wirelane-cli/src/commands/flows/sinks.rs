@@ -78,7 +78,7 @@ impl<'a> Sinks<'a> {
         let mut collectors = Vec::new();
         for collector in &args.ipfix {
             // Its thread is slower than files; packets of ports never wait for it.
-            let limits = Limits { waits: true, ..Limits::default() };
+            let limits = Limits::default().waits(true);
             let exporter = Exporter::start(collector, limits)?;
             if let Some(note) = exporter.note() {
                 output::note(format_args!("{collector}: {note}"));

@@ -74,13 +74,11 @@ pub(super) fn query(args: &FlowsArgs, expression: &str, halt: &Halt) -> Result<Q
     let span = args.span()?;
     let words = Some(expression).filter(|words| !words.is_empty());
     let input = args.input.clone().with_filter(words)?;
-    Ok(Query {
-        from: span.from,
-        to: span.to,
-        filter: stores::filter(input.filter().unwrap_or_default())?,
-        cancel: halt.into(),
-        ..Query::all()
-    })
+    Ok(Query::all()
+        .from(span.from)
+        .to(span.to)
+        .filter(stores::filter(input.filter().unwrap_or_default())?)
+        .cancel(halt))
 }
 
 /// Prints notes on an incomplete answer, and returns the damage as errors.

@@ -166,40 +166,35 @@ fn tell_mended(report: &MendReport) {
 
 fn config(args: &RecordArgs, access: Access, is_live: bool, halt: &Halt) -> Result<RecordConfig> {
     let buffer = args::address_space("--buffer", Some(args.buffer))?.unwrap_or(usize::MAX);
-    let limits = Limits {
-        max_bytes: args.max_bytes,
-        min_free: Some(args.min_free).filter(|share| *share > 0.0),
-        max_age: args.max_age,
-    };
-    let mut store = StoreOptions {
-        segment_bytes: args.segment,
-        compression: args.compress.and_then(|compress| compress.options()),
-        limits,
-        buffer,
-        flush_every: args.flush,
-        access,
-        ..StoreOptions::default()
-    };
+    let limits = Limits::default()
+        .max_bytes(args.max_bytes)
+        .min_free(Some(args.min_free).filter(|share| *share > 0.0))
+        .max_age(args.max_age);
+    let mut store = StoreOptions::default()
+        .segment_bytes(args.segment)
+        .compression(args.compress.and_then(|compress| compress.options()))
+        .limits(limits)
+        .buffer(buffer)
+        .flush_every(args.flush)
+        .access(access);
     args.comment.add_to(&mut store.section);
     let mask = args.input.mask();
     Provenance { filter: args.input.filter(), mask: &mask, is_live }.describe(&mut store.section);
     let waits = args.trigger.is_some() || args.before.is_some() || args.after.is_some();
     let trigger = waits.then(|| -> Result<_> {
-        Ok(TriggerConfig {
-            filter: args.trigger.as_deref().map(str::parse::<Filter>).transpose()?,
-            before: args.before.unwrap_or(BEFORE),
-            after: args.after.unwrap_or(AFTER),
-        })
+        Ok(TriggerConfig::default()
+            .filter(args.trigger.as_deref().map(str::parse::<Filter>).transpose()?)
+            .before(args.before.unwrap_or(BEFORE))
+            .after(args.after.unwrap_or(AFTER)))
     });
-    Ok(RecordConfig {
-        store,
-        trigger: trigger.transpose()?,
-        single: args.input.single,
-        placement: args.input.placement(&args.session)?,
-        packets: args.session.count,
-        statistics_every: args.statistics_every,
-        halt: halt.clone(),
-    })
+    Ok(RecordConfig::default()
+        .store(store)
+        .trigger(trigger.transpose()?)
+        .single(args.input.single)
+        .placement(args.input.placement(&args.session)?)
+        .packets(args.session.count)
+        .statistics_every(args.statistics_every)
+        .halt(halt.clone()))
 }
 
 /// A share of the disk, as in `10%`.

@@ -127,7 +127,7 @@ fn recipes(args: &SendArgs) -> Result<Vec<Stream>> {
         let stream = Stream::new(name.clone(), recipe, args.size.as_ref(), 0);
         let stream = stream
             .map_err(|error| Error::usage(format!("--packet '{name}'"), error.to_string()))?;
-        Ok(Stream { rate, ..stream })
+        Ok(stream.rate(rate))
     };
     args.packet.iter().map(stream).collect()
 }

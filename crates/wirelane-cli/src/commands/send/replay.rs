@@ -89,19 +89,17 @@ impl ReplayArgs {
         let nanoseconds = |time: Option<Duration>| {
             time.map(|time| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX))
         };
-        Ok(ReplayConfig {
-            timing,
-            loops: self.loops.unwrap_or(1),
-            loop_gap: nanoseconds(self.loop_gap),
-            max_gap: nanoseconds(self.max_gap),
-            cut: self.cut.unwrap_or_default(),
-            header: self.ethernet,
-            fix_checksums: self.fix_checksums,
-            rewrite: rewrite.rewrite()?,
-            memory: self.load,
-            halt: halt.clone(),
-            ..ReplayConfig::new(files)
-        })
+        Ok(ReplayConfig::new(files)
+            .timing(timing)
+            .loops(self.loops.unwrap_or(1))
+            .loop_gap(nanoseconds(self.loop_gap))
+            .max_gap(nanoseconds(self.max_gap))
+            .cut(self.cut.unwrap_or_default())
+            .header(self.ethernet)
+            .fix_checksums(self.fix_checksums)
+            .rewrite(rewrite.rewrite()?)
+            .memory(self.load)
+            .halt(halt.clone()))
     }
 }
 

@@ -113,12 +113,10 @@ fn every_interface(path: &Path, halt: &Halt) -> Result<Vec<pcap::Source>> {
 fn write(spec: &Spec, options: &OpenOptions) -> Result<Port> {
     spec.options().finish()?;
     let halt = options.halt.below();
-    let mut writer = WriterOptions {
-        inputs: options.internal.inputs.clone(),
-        cancel: halt.clone().into(),
-        room: memory::for_writers,
-        ..WriterOptions::of_path(spec.name.as_ref())
-    };
+    let mut writer = WriterOptions::of_path(spec.name.as_ref())
+        .inputs(options.internal.inputs.clone())
+        .cancel(halt.clone())
+        .room(memory::for_writers);
     let mut sources = vec![pcap::Source {
         snaplen: options.snaplen,
         ..pcap::Source::new(&spec.to_string(), Class::Tx, Some(0))

@@ -11,8 +11,9 @@ use crate::port::{FrameCounts, OpenOptions, PortInfo};
 use crate::session::viewed::Viewed;
 use crate::stats::QueueStats;
 
-/// How to capture.
+/// How to capture. Each field has a setter of the same name.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct CaptureConfig {
     /// The output; `None` only counts packets.
     pub output: Option<OutputConfig>,
@@ -37,6 +38,19 @@ pub struct CaptureConfig {
     /// all queues, and so determines the first packet without delay.
     pub immediate: bool,
 }
+
+crate::setters!(CaptureConfig:
+    output: Option<OutputConfig>,
+    halt: Halt,
+    single: bool,
+    placement: Placement,
+    packets: Option<u64>,
+    statistics_every: Duration,
+    sort: bool,
+    prompt: bool,
+    immediate: bool;
+    buffer: usize,
+);
 
 /// Bytes of a long packet: one that the kernel or the device has merged.
 const LONG: usize = 64 << 10;
@@ -75,8 +89,9 @@ impl Default for CaptureConfig {
     }
 }
 
-/// The output of a capture.
+/// The output of a capture. The other fields have setters of the same name.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct OutputConfig {
     /// The file, or `-` for standard output.
     pub path: PathBuf,
@@ -84,6 +99,17 @@ pub struct OutputConfig {
     pub options: WriterOptions,
     /// One file per queue and class, named by [`split_name`](crate::pcap::split_name).
     pub split: bool,
+}
+
+crate::setters!(OutputConfig: options: WriterOptions, split: bool);
+
+impl OutputConfig {
+    /// One file; its suffix selects format and compression ([`WriterOptions::of_path`]).
+    #[must_use]
+    pub fn new(path: impl Into<PathBuf>) -> Self {
+        let path = path.into();
+        Self { options: WriterOptions::of_path(&path), path, split: false }
+    }
 }
 
 /// The outcome of a capture.

@@ -17,7 +17,7 @@ use super::writer::{Finished, Patience};
 use crate::error::{Error, Result};
 use crate::halt::Halt;
 use crate::memory::{self, Allotment};
-use crate::pcap::{FileFormat, Section, WriterOptions};
+use crate::pcap::{FileFormat, Section};
 use crate::port::{Backend, FileMetadata, Port, Rx};
 use crate::session::interfaces::{Interface, Placing, interfaces};
 use crate::sync::lock;
@@ -193,14 +193,14 @@ impl Writers {
         let Sources { ports, config, .. } = from;
         let read = ports.iter().flat_map(Port::inputs);
         let file_metadata: Vec<_> = ports.iter().filter_map(Port::file_metadata).collect();
-        let options = config.output.as_ref().map(|output| WriterOptions {
-            section: section(&output.options.section, &file_metadata, ports.len()),
-            // The user has not named these files.
-            fresh: output.options.fresh || output.split,
-            inputs: output.options.inputs.iter().cloned().chain(read).collect(),
-            cancel: self.halt.clone().into(),
-            room: memory::for_writers,
-            ..output.options.clone()
+        let options = config.output.as_ref().map(|output| {
+            let options = output.options.clone();
+            // The user has not named the files of queues.
+            let fresh = options.fresh || output.split;
+            let inputs: Vec<_> = options.inputs.iter().cloned().chain(read).collect();
+            let section = section(&options.section, &file_metadata, ports.len());
+            let options = options.section(section).fresh(fresh).inputs(inputs);
+            options.cancel(self.halt.clone()).room(memory::for_writers)
         });
         Opener {
             options,

@@ -27,8 +27,9 @@ use super::teller::Teller;
 /// How long to wait for the tables of the threads.
 const ANSWER: Duration = Duration::from_millis(300);
 
-/// How to count.
+/// How to count. Each field has a setter of the same name.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct CountConfig {
     /// The kinds of keys to count by.
     pub by: Vec<By>,
@@ -44,6 +45,15 @@ pub struct CountConfig {
     /// End after this many packets: the first ones of all queues, in order of time.
     pub packets: Option<u64>,
 }
+
+crate::setters!(CountConfig:
+    by: Vec<By>,
+    inner: bool,
+    single: bool,
+    placement: Placement,
+    packets: Option<u64>;
+    keys: usize,
+);
 
 impl Default for CountConfig {
     fn default() -> Self {

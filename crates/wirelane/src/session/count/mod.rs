@@ -18,7 +18,7 @@
 //!
 //! # fn main() -> wirelane::Result<()> {
 //! let port = port::open(&"sim:2?count=1000".parse()?, &OpenOptions::default())?;
-//! let config = CountConfig { by: vec![By::Proto], ..CountConfig::default() };
+//! let config = CountConfig::default().by([By::Proto]);
 //! let counting = Counting::start(vec![port], &config)?;
 //! while !counting.wait(Duration::from_secs(1)) {}
 //! let outcome = counting.join();

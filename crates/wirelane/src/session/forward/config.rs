@@ -9,8 +9,9 @@ use crate::qdisc::{QdiscSpec, QdiscStats, QueueSelection};
 use crate::segment::{CoalesceStats, SegmentStats};
 use crate::stats::{QueueStats, TxStats};
 
-/// How to forward.
+/// How to forward. Each field has a setter of the same name.
 #[derive(Clone, Debug, Default)]
+#[non_exhaustive]
 pub struct ForwardConfig {
     /// Only from the first port to the second.
     pub one_way: bool,
@@ -31,6 +32,16 @@ pub struct ForwardConfig {
     /// [`ForwardConfig::packets`] no packet waits for others of its flow, so fewer are merged.
     pub switches: Vec<Option<Arc<Switches>>>,
 }
+
+crate::setters!(ForwardConfig:
+    one_way: bool,
+    swap: bool,
+    qdisc: Option<QdiscSpec>,
+    choice: QueueSelection,
+    packets: Option<u64>,
+    placement: Placement,
+    switches: Vec<Option<Arc<Switches>>>,
+);
 
 /// The outcome of forwarding.
 #[derive(Debug)]

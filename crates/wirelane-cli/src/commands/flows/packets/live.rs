@@ -35,20 +35,18 @@ pub(super) fn run(args: &FlowsArgs, mut start: Start<'_>) -> Result<()> {
     start.privileges.give_away(&ports)?;
     let to = start.explained(destination.open(access))?;
     let mut program = Program::start(to, &destination.options())?;
-    let config = CaptureConfig {
-        output: program.input().map(|input| {
+    let config = CaptureConfig::default()
+        .output(program.input().map(|input| {
             let (open, format) = (Some(Arc::new(program::file(input))), FileFormat::Pcapng);
             let path = Path::new(QUERY.name);
-            let options = WriterOptions { open, format, ..WriterOptions::of_path(path) };
-            OutputConfig { path: path.into(), options, split: false }
-        }),
-        halt: start.halt.clone(),
-        single: input.single,
-        placement: input.placement(&args.session)?,
-        packets: args.session.count,
-        sort: true,
-        ..CaptureConfig::default()
-    };
+            let options = WriterOptions::of_path(path).open(open).format(format);
+            OutputConfig::new(path).options(options)
+        }))
+        .halt(start.halt.clone())
+        .single(input.single)
+        .placement(input.placement(&args.session)?)
+        .packets(args.session.count)
+        .sort(true);
     let capture = start.explained(Capture::start(ports, &config))?;
     let opened = Opened { doing: Doing::Input("packets of"), diversions, filter: input.filter() };
     let mut screen = if destination.is_output() { Screen::Packets } else { Screen::Figures(None) };
