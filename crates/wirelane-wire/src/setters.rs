@@ -8,7 +8,10 @@
 #[doc(hidden)]
 #[macro_export]
 macro_rules! setters {
-    ($config:ident: $($field:ident: $type:ty),* $(,)? $(; $($number:ident: $exact:ty),+ $(,)?)?) => {
+    (
+        $config:ident: $($field:ident: $type:ty),* $(,)?
+        $(; $($number:ident: $exact:ty),+ $(,)?)?
+    ) => {
         impl $config {
             $(
                 #[doc = concat!(

@@ -29,7 +29,7 @@ pub mod segment {
     };
     pub use crate::segment::cursor::slices::Taken;
     pub use crate::segment::cursor::{Cursor, Segment, Stop};
-    pub use crate::segment::cut::MAX_HEADER;
+    pub use crate::segment::parameters::MAX_HEADER;
     pub use crate::segment::segmenter::{Segmenter, Verdict};
     pub use crate::segment::stats::{
         Bypass, ClassCounters, Refusal, SegmentClass, SegmentCounters,

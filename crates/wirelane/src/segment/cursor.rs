@@ -9,8 +9,8 @@ use std::ops::Range;
 
 use wirelane_wire::checksum::Sum;
 
-use super::cut::Cut;
 use super::layout::Layout;
+use super::parameters::Parameters;
 use super::stats::{Refusal, SegmentClass};
 use super::template::{self, Template};
 use crate::checksum;
@@ -89,20 +89,20 @@ impl Cursor {
         }
     }
 
-    /// Plans to send the frame as `cut` decides. In place, like [`Template::take`].
+    /// Plans to send the frame with these parameters. In place, like [`Template::take`].
     #[inline(always)]
     pub(super) fn take(
         &mut self,
         frame: &[u8],
         layout: &Layout,
         offload: &Offload,
-        cut: Cut,
+        parameters: Parameters,
     ) -> Result<(), Refusal> {
-        self.template.take(frame, layout, offload, &cut)?;
+        self.template.take(frame, layout, offload, &parameters)?;
         (self.begin, self.position) = (self.template.payload, self.template.payload);
         self.class = Some(layout.class);
         self.frame_len = frame.len();
-        (self.unit, self.mss) = (cut.unit, cut.mss);
+        (self.unit, self.mss) = (parameters.unit, parameters.mss);
         Ok(())
     }
 
@@ -196,7 +196,7 @@ impl Cursor {
     ///
     /// # Errors
     /// [`Stop`], without moving the cursor. No block is longer than
-    /// [`MAX_HEADER`](super::cut::MAX_HEADER).
+    /// [`MAX_HEADER`](super::parameters::MAX_HEADER).
     #[inline]
     pub fn slice(&mut self, frame: &[u8], out: &mut [u8]) -> Result<Segment, Stop> {
         let payload = self.next_payload();

@@ -41,8 +41,8 @@
 
 pub(crate) mod coalesce;
 pub(crate) mod cursor;
-pub(crate) mod cut;
 mod layout;
+pub(crate) mod parameters;
 pub(crate) mod segmenter;
 pub(crate) mod stats;
 mod template;

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use super::coalesce::MAX_DATAGRAMS;
 use super::cursor::slices::Taken;
 use super::cursor::{Cursor, Segment};
-use super::cut::Cut;
 use super::layout::{self, Layer, Layout};
+use super::parameters::Parameters;
 use super::stats::{Bypass, Refusal, SegmentCounters};
 use crate::frame::{Gso, MAX_PACKET, Offload, Sink};
 
@@ -17,7 +17,7 @@ pub enum Verdict {
     /// Send it unchanged; the sink completes these offloads.
     Pass(Offload),
     /// Send the cursor's packets.
-    Cut(Cursor),
+    Segment(Cursor),
     /// Do not send it.
     Refuse(Refusal),
 }
@@ -38,7 +38,7 @@ pub enum Verdict {
 /// # Udp { source_port: 1, destination_port: 2, payload_len: 3000, checksum: 1 }.emit(&mut frame[34..]).unwrap();
 /// let mut segmenter = Segmenter::new(Sink::ethernet());
 /// let offload = Offload { gso: Gso::Udp, size: 1200, ..Offload::default() };
-/// let Verdict::Cut(mut cursor) = segmenter.plan(&frame, &offload) else { panic!() };
+/// let Verdict::Segment(mut cursor) = segmenter.plan(&frame, &offload) else { panic!() };
 /// let (mut packet, mut lengths) = ([0; 1514], Vec::new());
 /// while let Ok(segment) = cursor.copy(&frame, &mut packet) {
 ///     segmenter.sent(&cursor, &segment);
@@ -91,7 +91,7 @@ impl Segmenter {
                 Ok(verdict) => verdict,
                 Err(reason) => self.refuse(reason),
             },
-            _ => self.plan_cut(frame, offload),
+            _ => self.plan_segments(frame, offload),
         }
     }
 
@@ -149,7 +149,7 @@ impl Segmenter {
     /// Sends a frame unchanged, or with its checksum completed.
     fn pass(&self, frame: &[u8], offload: &Offload, why: Bypass) -> Result<Verdict, Refusal> {
         let verdict = match offload.checksum {
-            Some(_) if !self.sink.checksum => Verdict::Cut(Cursor::whole(frame, offload)?),
+            Some(_) if !self.sink.checksum => Verdict::Segment(Cursor::whole(frame, offload)?),
             checksum => {
                 let left = Offload { checksum, ..Offload::default() };
                 Verdict::Pass(if why == Bypass::SinkSegments { *offload } else { left })
@@ -161,10 +161,10 @@ impl Segmenter {
 
     /// Plans the segmentation of a frame. The cursor is made in place, because moving it costs as
     /// much as parsing the headers.
-    fn plan_cut(&mut self, frame: &[u8], offload: &Offload) -> Verdict {
-        let mut verdict = Verdict::Cut(Cursor::blank());
-        if let Verdict::Cut(cursor) = &mut verdict {
-            match self.cut(frame, offload, cursor) {
+    fn plan_segments(&mut self, frame: &[u8], offload: &Offload) -> Verdict {
+        let mut verdict = Verdict::Segment(Cursor::blank());
+        if let Verdict::Segment(cursor) = &mut verdict {
+            match self.segment(frame, offload, cursor) {
                 Ok(None) => {}
                 Ok(Some(instead)) => verdict = instead,
                 Err(reason) => verdict = self.refuse(reason),
@@ -175,7 +175,7 @@ impl Segmenter {
 
     /// Sets `cursor` to the frame, or returns another verdict.
     #[inline(always)]
-    fn cut(
+    fn segment(
         &mut self,
         frame: &[u8],
         offload: &Offload,
@@ -235,8 +235,9 @@ impl Segmenter {
             }
         }
         let fragment_id = if fragments && v6 { self.fragment_id(frame, layout.network) } else { 0 };
-        let cut = Cut { mss, unit, partial: self.sink.checksum && !fragments, fragment_id };
-        cursor.take(frame, &layout, offload, cut)?;
+        let parameters =
+            Parameters { mss, unit, partial: self.sink.checksum && !fragments, fragment_id };
+        cursor.take(frame, &layout, offload, parameters)?;
         let (first, last) = cursor.frame_lengths();
         self.counters.class(layout.class).count(mss, last, first);
         Ok(None)

@@ -107,7 +107,7 @@ reasons! {
         ChecksumPlace = "checksum_place",
         /// "Don't fragment" (RFC 791) is set, and fragments are requested.
         DontFragment = "dont_fragment",
-        /// Headers are longer than [`super::cut::MAX_HEADER`].
+        /// Headers are longer than [`super::parameters::MAX_HEADER`].
         HeadersTooLong = "headers_too_long",
         /// The MTU leaves no room for payload after the headers.
         MtuTooSmall = "mtu_too_small",

@@ -12,8 +12,8 @@ pub(super) use self::middle::{Header, Visitor};
 pub(super) use self::parts::Piece;
 use self::parts::{Fix, Transport};
 
-use super::cut::{Cut, MAX_HEADER};
 use super::layout::{Layer, Layout};
+use super::parameters::{MAX_HEADER, Parameters};
 use super::stats::Refusal;
 use crate::frame::{Gso, Offload, PartialChecksum};
 
@@ -84,20 +84,21 @@ impl Template {
         frame: &[u8],
         layout: &Layout,
         offload: &Offload,
-        cut: &Cut,
+        parameters: &Parameters,
     ) -> Result<(), Refusal> {
         if layout.payload > MAX_HEADER {
             return Err(Refusal::HeadersTooLong);
         }
         match offload.gso {
-            Gso::UdpFragment => self.take_fragmented(frame, layout, offload, cut)?,
-            _ => self.take_segmented(frame, layout, offload, cut)?,
+            Gso::UdpFragment => self.take_fragmented(frame, layout, offload, parameters)?,
+            _ => self.take_segmented(frame, layout, offload, parameters)?,
         }
         if self.len + self.prefix > MAX_HEADER {
             return Err(Refusal::HeadersTooLong);
         }
         // The innermost header is done; the headers of tunnels follow.
-        let id_step = u16::try_from(cut.unit.div_ceil(cut.mss.max(1))).unwrap_or(u16::MAX);
+        let id_step =
+            u16::try_from(parameters.unit.div_ceil(parameters.mss.max(1))).unwrap_or(u16::MAX);
         let fragments = offload.gso == Gso::UdpFragment;
         let layers = layout.layers().iter().rev().enumerate();
         for ((index, layer), fix) in layers.zip(&mut self.fixes) {
@@ -129,7 +130,7 @@ impl Template {
         self.middle = match self.fixes {
             [fix, ..] if self.count == 1 => {
                 let places = (self.len, self.payload);
-                Middle::new(&self.transport, fix, places, self.partial, cut.unit)
+                Middle::new(&self.transport, fix, places, self.partial, parameters.unit)
             }
             _ => None,
         };
@@ -173,13 +174,13 @@ impl Template {
         if !self.partial {
             return Offload::default();
         }
-        let cut = len > mss;
+        let segmented = len > mss;
         Offload {
-            gso: if cut { self.offload.gso } else { Gso::None },
-            size: if cut { self.offload.size } else { 0 },
-            ecn: cut && first && self.offload.ecn,
-            accurate_ecn: cut && self.offload.accurate_ecn,
-            fixed_id: cut && self.offload.fixed_id,
+            gso: if segmented { self.offload.gso } else { Gso::None },
+            size: if segmented { self.offload.size } else { 0 },
+            ecn: segmented && first && self.offload.ecn,
+            accurate_ecn: segmented && self.offload.accurate_ecn,
+            fixed_id: segmented && self.offload.fixed_id,
             ..self.offload
         }
     }
@@ -236,7 +237,7 @@ impl Template {
         frame: &[u8],
         layout: &Layout,
         offload: &Offload,
-        cut: &Cut,
+        parameters: &Parameters,
     ) -> Result<(), Refusal> {
         let (at, len) = (layout.transport, layout.payload);
         let tcp = matches!(offload.gso, Gso::Tcp4 | Gso::Tcp6);
@@ -273,10 +274,10 @@ impl Template {
         let place = PartialChecksum { start: at as u16, offset: if tcp { 16 } else { 6 } };
         let without = matches!(self.transport, Transport::Udp { checksum: false, .. });
         (self.len, self.payload) = (len, len);
-        self.sums_payload = !cut.partial && !without;
-        self.partial = cut.partial;
+        self.sums_payload = !parameters.partial && !without;
+        self.partial = parameters.partial;
         self.offload = Offload {
-            size: u16::try_from(cut.mss).unwrap_or(u16::MAX),
+            size: u16::try_from(parameters.mss).unwrap_or(u16::MAX),
             checksum: (!without).then_some(place),
             ..*offload
         };

@@ -331,7 +331,7 @@ pub(crate) fn cut_for(sink: Sink, frame: &[u8], offload: &Offload) -> Vec<(Vec<u
     let mut segmenter = Segmenter::new(sink);
     let mut copier = match segmenter.plan(frame, offload) {
         Verdict::Pass(left) => return vec![(frame.to_vec(), left)],
-        Verdict::Cut(cursor) => cursor,
+        Verdict::Segment(cursor) => cursor,
         Verdict::Refuse(reason) => panic!("refused: {reason}"),
     };
     let mut slicer = copier.clone();

@@ -60,7 +60,7 @@ pub(crate) fn run(bytes: &[u8]) {
     match segmenter.plan(frame, &offload) {
         Verdict::Pass(left) => packets.push((frame.to_vec(), left)),
         Verdict::Refuse(_) => return,
-        Verdict::Cut(mut cursor) => {
+        Verdict::Segment(mut cursor) => {
             let link = link_len(frame);
             let whole = cursor.class().is_none();
             let mut slicer = cursor.clone();
@@ -123,7 +123,7 @@ fn merge(packets: &[(Vec<u8>, Offload)]) {
             continue;
         }
         let mut segmenter = Segmenter::new(Sink { mtu: 65_535, ..Sink::ethernet() });
-        let Verdict::Cut(mut cursor) = segmenter.plan(&frame, &offload) else {
+        let Verdict::Segment(mut cursor) = segmenter.plan(&frame, &offload) else {
             panic!("what was merged cannot be cut: {offload:?}");
         };
         let mut buffer = vec![0; 70_000];

@@ -356,7 +356,7 @@ fn identifications_of_fragments_differ() {
     let (bytes, offload) = Frame::new(Gso::UdpFragment, true, 4000, 1400).build();
     let mut segmenter = Segmenter::new(Sink::ethernet()).with_fragment_secret(7);
     let mut id = || {
-        let Verdict::Cut(mut cursor) = segmenter.plan(&bytes, &offload) else { panic!() };
+        let Verdict::Segment(mut cursor) = segmenter.plan(&bytes, &offload) else { panic!() };
         let mut packet = [0; 2000];
         cursor.copy(&bytes, &mut packet).unwrap();
         FragmentView::new(&packet[54..]).unwrap().identification()
@@ -453,7 +453,7 @@ fn full_output_loses_nothing_and_sends_nothing_twice() {
     let (bytes, offload) = Frame::tcp4(6000, 1460).build();
     let expected = cut(&bytes, &offload);
     let mut segmenter = Segmenter::new(Sink::ethernet());
-    let Verdict::Cut(mut cursor) = segmenter.plan(&bytes, &offload) else { panic!() };
+    let Verdict::Segment(mut cursor) = segmenter.plan(&bytes, &offload) else { panic!() };
     let mut packets = Vec::new();
     while !cursor.is_done() {
         let needed = cursor.next_len();
@@ -594,7 +594,7 @@ fn what_cannot_be_right_is_refused_by_name() {
 fn counters_say_what_happened() {
     let (bytes, offload) = Frame::tcp4(4000, 1460).build();
     let mut segmenter = Segmenter::new(Sink::ethernet());
-    let Verdict::Cut(mut cursor) = segmenter.plan(&bytes, &offload) else { panic!() };
+    let Verdict::Segment(mut cursor) = segmenter.plan(&bytes, &offload) else { panic!() };
     let mut packet = [0; 1514];
     while let Ok(segment) = cursor.copy(&bytes, &mut packet) {
         segmenter.sent(&cursor, &segment);

@@ -74,7 +74,7 @@ pub fn segment(frame: &[u8], offload: &Offload, form: Form, rounds: usize) -> Op
     let mut payloads = vec![0..0; 64];
     let mut turn = || {
         let mut verdict = segmenter.plan(black_box(frame), black_box(offload));
-        let Verdict::Cut(cursor) = &mut verdict else { return 0 };
+        let Verdict::Segment(cursor) = &mut verdict else { return 0 };
         match form {
             Form::Copy => {
                 let taken = cursor.copies(frame, &mut out, |_, _| {});

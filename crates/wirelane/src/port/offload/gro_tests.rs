@@ -121,7 +121,7 @@ fn packets_of(frame: &Frame) -> Vec<Vec<u8>> {
     if offload.gso == Gso::None {
         return vec![frame.data().to_vec()];
     }
-    let Verdict::Cut(mut cursor) = segmenter.plan(frame.data(), &offload) else {
+    let Verdict::Segment(mut cursor) = segmenter.plan(frame.data(), &offload) else {
         panic!("it cannot be cut: {offload:?}");
     };
     let (mut bytes, mut packets) = (vec![0; 2048], Vec::new());

@@ -203,7 +203,7 @@ impl GsoTx {
                 }
             }
             // Only its checksum is missing: completed in place, without other memory.
-            Verdict::Cut(cursor) if cursor.class().is_none() => {
+            Verdict::Segment(cursor) if cursor.class().is_none() => {
                 let place = offload.checksum.unwrap_or(PartialChecksum::UNKNOWN);
                 if place.complete(frame.data_mut()) {
                     let nothing_left = frame.set_offload(Offload::default());
@@ -214,7 +214,7 @@ impl GsoTx {
                     self.counters.errors.add(1);
                 }
             }
-            Verdict::Cut(cursor) => self.current = Some((frame, cursor)),
+            Verdict::Segment(cursor) => self.current = Some((frame, cursor)),
             Verdict::Refuse(_) => self.counters.errors.add(1),
         }
     }

@@ -8,8 +8,8 @@ use super::parts::{Fix, Transport};
 use super::{Template, pseudo};
 use crate::checksum;
 use crate::frame::Offload;
-use crate::segment::cut::Cut;
 use crate::segment::layout::{Layer, Layout};
+use crate::segment::parameters::Parameters;
 use crate::segment::stats::Refusal;
 
 impl Template {
@@ -18,7 +18,7 @@ impl Template {
         frame: &[u8],
         layout: &Layout,
         offload: &Offload,
-        cut: &Cut,
+        parameters: &Parameters,
     ) -> Result<(), Refusal> {
         if layout.layers().len() != 1 {
             return Err(Refusal::TunnelFragment);
@@ -55,7 +55,7 @@ impl Template {
                     next_header: Protocol(*frame.get(link).ok_or(Refusal::Malformed)?),
                     offset: 0,
                     more_fragments: false,
-                    identification: cut.fragment_id,
+                    identification: parameters.fragment_id,
                 };
                 Fix::Fragment6 { at: at as u16, link: link as u16, header }
             }
@@ -64,7 +64,7 @@ impl Template {
         // The first fragment has the whole header chain (RFC 7112), with the checksum complete: no
         // sink can do it for fragments.
         let prefix = layout.payload - begin;
-        if prefix > cut.unit {
+        if prefix > parameters.unit {
             return Err(Refusal::MtuTooSmall);
         }
         let v6 = matches!(fix, Fix::Fragment6 { .. });

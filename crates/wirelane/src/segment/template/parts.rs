@@ -18,8 +18,8 @@ pub(in crate::segment) struct Piece {
 }
 
 /// The transport header's fields that differ from piece to piece. Offsets are below
-/// [`MAX_HEADER`](crate::segment::cut::MAX_HEADER); the fields are as small as possible, because a
-/// template is moved when it is made.
+/// [`MAX_HEADER`](crate::segment::parameters::MAX_HEADER); the fields are as small as possible,
+/// because a template is moved when it is made.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Transport {
     Tcp {

@@ -7,7 +7,7 @@ use wirelane_os::clock;
 
 use super::chunk::{Chunk, PATIENCE};
 use super::credit::{CHUNK, Credit, OWN};
-use super::roster::Numbers;
+use super::file_interfaces::Numbers;
 use crate::frame::Frame;
 use crate::pcap::Direction;
 use crate::ring::{Receiver, Sender};

@@ -35,13 +35,13 @@ mod calm;
 mod chunk;
 mod config;
 mod credit;
+mod file_interfaces;
 mod lane;
 pub(crate) mod limit;
 mod merge;
 mod names;
 mod opener;
 mod promise;
-mod roster;
 #[cfg(test)]
 mod tests;
 pub(crate) mod view;

@@ -11,10 +11,10 @@ use wirelane_os::event::Event;
 
 use super::calm::Calm;
 use super::credit::{CHUNK, Credit, OWN};
+use super::file_interfaces::{FileInterfaces, Found, Numbers};
 use super::lane::Lane;
 use super::limit::Limit;
 use super::names::Names;
-use super::roster::{Found, Numbers, Roster};
 use super::view::ViewInput;
 use super::writer::{Finished, Input, Ledger, Patience, Progress, WriterThread};
 use super::writing::Writing;
@@ -107,8 +107,8 @@ impl Opener {
         view.iter().for_each(|view| all().for_each(|interface| view.describe(interface)));
         let (handle, send_writing) = self.start_thread()?;
         let bell = Arc::new(Doorbell::new(handle.thread().clone()));
-        let roster = Arc::new(Roster::new(all().cloned().collect()));
-        let (lanes, inputs) = self.ways(ways, &roster, &bell);
+        let file_interfaces = Arc::new(FileInterfaces::new(all().cloned().collect()));
+        let (lanes, inputs) = self.ways(ways, &file_interfaces, &bell);
         lock(&self.written).extend(file.is_some().then(|| Arc::clone(&written)));
         let writer = WriterThread {
             file,
@@ -117,7 +117,7 @@ impl Opener {
             inputs,
             ended: 0,
             metadata,
-            roster,
+            file_interfaces,
             counters,
             refused: BTreeMap::new(),
             bell: Arc::clone(&bell),
@@ -161,14 +161,14 @@ impl Opener {
     fn ways(
         &self,
         ways: Vec<Way>,
-        roster: &Arc<Roster>,
+        file_interfaces: &Arc<FileInterfaces>,
         bell: &Arc<Doorbell>,
     ) -> (Vec<Lane>, Vec<Input>) {
         let mut interface = 0;
         let ends = |way: Way| {
             let first = interface;
             interface += way.interfaces.len() as u32;
-            self.way(way, first, roster, bell)
+            self.way(way, first, file_interfaces, bell)
         };
         ways.into_iter().map(ends).unzip()
     }
@@ -178,7 +178,7 @@ impl Opener {
         &self,
         way: Way,
         interface: u32,
-        roster: &Arc<Roster>,
+        file_interfaces: &Arc<FileInterfaces>,
         bell: &Arc<Doorbell>,
     ) -> (Lane, Input) {
         let Way { interfaces, discovered, late } = way;
@@ -194,7 +194,7 @@ impl Opener {
             counters: interfaces.into_iter().map(|one| one.counters).collect(),
             interface,
             fixed: if is_growing { 0 } else { count },
-            numbers: found.map(|found| Numbers::new(roster, found)),
+            numbers: found.map(|found| Numbers::new(file_interfaces, found)),
             filled,
             spent,
             empty: Vec::with_capacity(chunks),

@@ -10,9 +10,9 @@ use wirelane_os::event::Event;
 use super::calm::Calm;
 use super::chunk::Chunk;
 use super::credit::Credit;
+use super::file_interfaces::FileInterfaces;
 use super::limit::Share;
 use super::merge::ChunkMerge;
-use super::roster::Roster;
 use super::view::ViewInput;
 use crate::pcap::pcapng::Annex;
 use crate::pcap::{CaptureError, CaptureWriter, Record, Statistics, Written};
@@ -72,7 +72,7 @@ pub(super) struct WriterThread {
     /// Blocks of the files that are read, for this file.
     pub(super) metadata: Vec<Arc<MetadataQueue>>,
     /// The interfaces of the file, and the counters of the interfaces that are described in it.
-    pub(super) roster: Arc<Roster>,
+    pub(super) file_interfaces: Arc<FileInterfaces>,
     pub(super) counters: Vec<Arc<RxCounters>>,
     /// Interfaces that the file cannot store, and the reasons.
     pub(super) refused: BTreeMap<u32, CaptureError>,
@@ -287,7 +287,7 @@ impl WriterThread {
     /// continues with the other interfaces.
     fn add_interfaces(&mut self) -> Result<(), CaptureError> {
         let is_copy = self.inputs.iter().any(|input| input.late.is_some());
-        for interface in self.roster.since(self.counters.len()) {
+        for interface in self.file_interfaces.since(self.counters.len()) {
             if let Some(view) = &self.view {
                 view.describe(&interface);
             }
@@ -414,8 +414,9 @@ impl WriterThread {
         self.ledger.lost_after(safe, &self.counters);
         loop {
             let finished = self.collect(&mut merge);
-            self.counters
-                .extend(self.roster.since(self.counters.len()).into_iter().map(|one| one.counters));
+            self.counters.extend(
+                self.file_interfaces.since(self.counters.len()).into_iter().map(|one| one.counters),
+            );
             let lose = |record: Record<'_>| {
                 let Some(counters) = self.counters.get(record.interface as usize) else { return };
                 counters.count_unwritten(1, Some(u64::from(record.original_len)));

@@ -96,9 +96,10 @@ impl<'a> Directions<'a> {
         }
         // Packets merged here or by the kernel need segmentation again.
         let comes_long = merges.is_some() || ports[from].leaves_cutting();
-        let cuts = switches(to).cloned().or_else(|| comes_long.then(Arc::<Switches>::default));
-        let outputs = match cuts {
-            Some(switches) => offload::cut(&mut self.monitor, to, &mut ports[to], &switches)?,
+        let segmenting =
+            switches(to).cloned().or_else(|| comes_long.then(Arc::<Switches>::default));
+        let outputs = match segmenting {
+            Some(switches) => offload::segment(&mut self.monitor, to, &mut ports[to], &switches)?,
             None => ports[to].tx()?,
         };
         pairing::check_ends(ports[from].info(), &inputs, ports[to].info(), &outputs)?;

@@ -155,9 +155,9 @@ impl Forward {
         let (note, error) = losses.unwrap_or_default();
         info.notes.extend(note);
         let of_port: Vec<_> = reading.tx.iter().filter(|tx| tx.port == position).collect();
-        let cut_here = reading.gso.iter().filter(|(port, ..)| *port == position);
-        let cut_here: Vec<_> = cut_here.map(|(.., stats)| stats).collect();
-        info.notes.extend(refusals(&info, &of_port, &cut_here));
+        let of_segmenters = reading.gso.iter().filter(|(port, ..)| *port == position);
+        let of_segmenters: Vec<_> = of_segmenters.map(|(.., stats)| stats).collect();
+        info.notes.extend(refusals(&info, &of_port, &of_segmenters));
         let strayed = of_port.iter().map(|tx| (tx.queue, tx.strayed));
         let queue_notes = tx_queue_notes(&info, strayed);
         info.notes.extend(queue_notes);
@@ -251,10 +251,10 @@ impl super::Worker for Forward {
     /// counted as errors.
     fn join(mut self, monitor: &Monitor) -> ForwardOutcome {
         let (mut workers, mut errors) = self.running.end();
-        let mut cut = 0;
+        let mut truncated = 0;
         for worker in &mut workers {
             errors.append(&mut worker.errors);
-            cut += worker.cut;
+            truncated += worker.truncated;
         }
         drop(workers);
         self.egresses.iter().for_each(Egresses::close);
@@ -269,9 +269,10 @@ impl super::Worker for Forward {
             if errors.is_empty() {
                 errors.extend(error);
             }
-            if cut > 0 && position == 0 {
-                info.notes
-                    .push(format!("{cut} packets are truncated (snap length) and were not sent"));
+            if truncated > 0 && position == 0 {
+                info.notes.push(format!(
+                    "{truncated} packets are truncated (snap length) and were not sent"
+                ));
             }
             info.notes.extend(self.merged_in_vain(position, &reading));
             ports.push(info);

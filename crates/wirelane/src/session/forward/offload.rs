@@ -50,7 +50,7 @@ pub(super) fn merge(
 }
 
 /// Hands out the transmitting ends of the port at index `to` with segmenters in front of them.
-pub(super) fn cut(
+pub(super) fn segment(
     monitor: &mut Monitor,
     to: usize,
     port: &mut Port,

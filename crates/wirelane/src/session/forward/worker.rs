@@ -33,7 +33,7 @@ pub(super) struct Worker {
     /// Errors at the end.
     pub(super) errors: Vec<Error>,
     /// Packets that were truncated before they were received.
-    pub(super) cut: u64,
+    pub(super) truncated: u64,
 }
 
 /// Source, destination and mode of a worker.
@@ -64,7 +64,7 @@ impl Worker {
             sink: direction.sink.spec,
             failed: false,
             errors: Vec::new(),
-            cut: 0,
+            truncated: 0,
         }
     }
 
@@ -72,17 +72,17 @@ impl Worker {
     /// addresses are swapped, also packets to a group, because a source address names one station
     /// (IEEE 802.3, 3.2.3).
     fn filter(&mut self, input: usize, batch: &mut Batch) {
-        let (mut filtered, mut bytes, mut cut) = (0, 0, 0);
+        let (mut filtered, mut bytes, mut truncated) = (0, 0, 0);
         batch.as_vec().retain_mut(|frame| {
-            let is_cut = frame.len() < frame.original_len() as usize && !self.is_file;
-            let keep = !is_cut && (!self.swap || swap_addresses(frame));
+            let is_truncated = frame.len() < frame.original_len() as usize && !self.is_file;
+            let keep = !is_truncated && (!self.swap || swap_addresses(frame));
             if !keep {
                 (filtered, bytes) = (filtered + frame.packets(), bytes + frame.wire_bytes());
-                cut += u64::from(is_cut);
+                truncated += u64::from(is_truncated);
             }
             keep
         });
-        self.cut += cut;
+        self.truncated += truncated;
         if let Some(counters) = self.counters.get(input).filter(|_| filtered > 0) {
             counters.filtered.add(filtered);
             counters.undelivered(Some(bytes));

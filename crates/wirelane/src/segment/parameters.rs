@@ -5,7 +5,7 @@ pub const MAX_HEADER: usize = 512;
 
 /// The segmenter's decision.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Cut {
+pub(super) struct Parameters {
     /// Payload bytes per segment.
     pub(super) mss: usize,
     /// Payload bytes per output frame: a multiple of `mss`, or `mss`.

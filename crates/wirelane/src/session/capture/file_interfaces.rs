@@ -11,12 +11,12 @@ use crate::sync::lock;
 
 /// The interfaces of one file, in their order.
 #[derive(Default)]
-pub(super) struct Roster {
+pub(super) struct FileInterfaces {
     all: Mutex<Vec<Interface>>,
     count: AtomicUsize,
 }
 
-impl Roster {
+impl FileInterfaces {
     /// Starts with the interfaces that are known.
     pub(super) fn new(first: Vec<Interface>) -> Self {
         Self { count: AtomicUsize::new(first.len()), all: Mutex::new(first) }
@@ -42,7 +42,7 @@ impl Roster {
 
 /// The numbers in a file of the interfaces that one receiving end finds.
 pub(super) struct Numbers {
-    roster: Arc<Roster>,
+    file_interfaces: Arc<FileInterfaces>,
     found: Found,
     /// By entry: number in the file, and counters.
     known: Vec<Option<(u32, Arc<RxCounters>)>>,
@@ -67,8 +67,8 @@ impl Found {
 }
 
 impl Numbers {
-    pub(super) fn new(roster: &Arc<Roster>, found: Found) -> Self {
-        Self { roster: Arc::clone(roster), found, known: Vec::new() }
+    pub(super) fn new(file_interfaces: &Arc<FileInterfaces>, found: Found) -> Self {
+        Self { file_interfaces: Arc::clone(file_interfaces), found, known: Vec::new() }
     }
 
     /// The number of an entry in the file, and its counters.
@@ -85,7 +85,8 @@ impl Numbers {
     fn find(&mut self, place: usize) {
         let Some((source, counters)) = self.found.entry(place) else { return };
         self.known.resize(self.known.len().max(place + 1), None);
-        let number = self.roster.add(Interface { source, counters: Arc::clone(&counters) });
+        let number =
+            self.file_interfaces.add(Interface { source, counters: Arc::clone(&counters) });
         if let Some(known) = self.known.get_mut(place) {
             *known = Some((number, counters));
         }
