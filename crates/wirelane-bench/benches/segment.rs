@@ -11,6 +11,7 @@
 
 use std::hint::black_box;
 use std::time::Instant;
+use wirelane::internal::checksum::Vectors;
 
 use wirelane::internal::segment::SegmentClass;
 use wirelane_bench::statistics::quiet::Quiet;

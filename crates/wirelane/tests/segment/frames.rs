@@ -2,6 +2,7 @@
 //! segmenter offers.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
+use wirelane::frame::{Gso, Offload, PartialChecksum, Tunnel};
 
 use wirelane::internal::frame::Sink;
 use wirelane::internal::segment::{Cursor, MAX_HEADER, Segment, Segmenter, Taken, Verdict};

@@ -1,6 +1,7 @@
 //! A harness for property tests and fuzzing: segments an arbitrary frame with arbitrary metadata,
 //! and merges the segments. It panics if a byte is lost or a packet is too long.
 
+use wirelane::frame::{Gso, Offload, PartialChecksum, Tunnel};
 use wirelane::internal::frame::{Sink, SinkGso};
 use wirelane::internal::segment::{Coalescer, Limits, Segmenter, Verdict};
 use wirelane_wire::{EthernetView, VlanView, ethernet, vlan};

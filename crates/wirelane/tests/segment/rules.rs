@@ -1,6 +1,7 @@
 //! One test per rule of segmentation: the rows of the comparison of implementations, and rules that
 //! none of them follows.
 
+use wirelane::frame::{Gso, Offload};
 use wirelane::internal::frame::{Sink, SinkGso};
 use wirelane::internal::segment::{Bypass, Refusal, SegmentClass, Segmenter, Stop, Verdict};
 use wirelane_wire::checksum::{pseudo_v4, pseudo_v6};

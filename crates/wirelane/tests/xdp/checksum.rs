@@ -1,6 +1,7 @@
 //! Checksum offload: the kernel completes checksums that are left to it.
 
 use std::sync::Arc;
+use wirelane::frame::{Frame, Gso, Offload, PartialChecksum};
 
 use wirelane::internal::frame::Protocols;
 use wirelane::internal::port::{Switches, gso};

@@ -3,6 +3,7 @@
 use std::hint::black_box;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::time::Instant;
+use wirelane::frame::{Gso, Offload};
 
 use wirelane_wire::{MacAddr, Tcp, TcpFlags, WireError, packet};
 
