@@ -1,9 +1,10 @@
 //! Errors of filters, in one line each: the object, the cause, the next step.
 
 use std::borrow::Cow;
+use std::ops::Range;
 use std::{fmt, io};
 
-use wirelane_wire::text::sentence;
+use wirelane_wire::text::{is_hostile, sentence};
 
 /// Result of making or preparing a filter. Running a filter cannot fail.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -12,18 +13,25 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// The expression or the program is wrong, or needs a feature that its engine lacks.
+    /// The filter is wrong: libpcap rejects the expression, the program breaks the kernel's rules
+    /// or is for another link type, or it needs a feature that its engine lacks. Also if there is
+    /// no libpcap to compile an expression.
     Invalid,
-    /// The filter is valid, but this system cannot run it in this way.
+    /// The filter is valid, but this system cannot run it in this way: it has no executable memory,
+    /// or machine code for its processor is not supported.
     Failed,
 }
 
-/// An error as text: `object: cause; help`, always one line.
+/// An error as text: `object: cause; help`, always one line. The one error type of this crate; it
+/// converts to `wirelane::Error`.
+///
+/// An error in an expression also has its place ([`Error::span`], [`Error::caret`]).
 ///
 /// Its size is one pointer. `Debug` equals `Display`.
 pub struct Error(Box<ErrorParts>);
 
 /// The parts of an error, for conversion to another error type.
+#[doc(hidden)]
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct ErrorParts {
@@ -37,9 +45,20 @@ pub struct ErrorParts {
     pub help: Option<Cow<'static, str>>,
     /// The failed system call, if any.
     pub source: Option<Refused>,
+    /// The place in the expression, if known.
+    place: Option<Place>,
+}
+
+/// A place in an expression.
+#[derive(Debug)]
+struct Place {
+    expression: String,
+    /// Bytes of the expression.
+    span: Range<usize>,
 }
 
 /// A system call that failed.
+#[doc(hidden)]
 #[derive(Debug)]
 pub struct Refused {
     /// The call.
@@ -102,13 +121,40 @@ impl Error {
         &self.0.cause
     }
 
+    /// The bytes of the expression that the error is about. The range is behind the end if more text
+    /// was expected, and `None` if the place is unknown.
+    pub fn span(&self) -> Option<Range<usize>> {
+        self.0.place.as_ref().map(|place| place.span.clone())
+    }
+
+    /// Two lines: the expression, and a caret below the place. `None` if the place is unknown.
+    /// Control characters are shown as spaces.
+    pub fn caret(&self) -> Option<String> {
+        let Place { expression, span } = self.0.place.as_ref()?;
+        let shown = |text: &str| -> String {
+            text.chars().map(|c| if is_hostile(c) { ' ' } else { c }).collect()
+        };
+        let before = expression.get(..span.start)?.chars().count();
+        let marked = expression.get(span.clone()).map_or(1, |text| text.chars().count()).max(1);
+        let line = shown(expression);
+        Some(format!("{line}\n{:before$}^{:~<rest$}", "", "", rest = marked - 1))
+    }
+
+    /// Adds the place in the expression.
+    #[must_use]
+    pub(crate) fn at(mut self, expression: String, span: Range<usize>) -> Self {
+        self.0.place = Some(Place { expression, span });
+        self
+    }
+
     /// All parts of the error.
+    #[doc(hidden)]
     pub fn into_parts(self) -> ErrorParts {
         *self.0
     }
 
     fn new(kind: ErrorKind, object: String, cause: Cow<'static, str>) -> Self {
-        Self(Box::new(ErrorParts { kind, object, cause, help: None, source: None }))
+        Self(Box::new(ErrorParts { kind, object, cause, help: None, source: None, place: None }))
     }
 }
 

@@ -3,12 +3,10 @@
 use std::collections::BTreeSet;
 use std::ffi::CString;
 use std::ops::Range;
-use std::{fmt, thread};
-
-use wirelane_wire::text::is_hostile;
+use std::thread;
 
 use crate::check::{self, MAX_INSTRUCTIONS};
-use crate::error::Error;
+use crate::error::{Error, Result};
 use crate::instruction::Instruction;
 use crate::libpcap::{self, Libpcap, View};
 use crate::links;
@@ -28,8 +26,12 @@ use crate::tag;
 /// libpcap's message and the place in the expression, or the package to install if there is no
 /// libpcap. A program that breaks the kernel's rules: it is too long, or contains a loop, which
 /// libpcap generates for `protochain`.
-pub fn compile(expression: &str, link_type: u16, snaplen: u32) -> Result<Program, ExpressionError> {
-    let fail = |message: String| ExpressionError::new(expression, message);
+pub fn compile(expression: &str, link_type: u16, snaplen: u32) -> Result<Program> {
+    Ok(built(expression, link_type, snaplen)?)
+}
+
+fn built(expression: &str, link_type: u16, snaplen: u32) -> Result<Program, Complaint> {
+    let fail = |message: String| Complaint::new(expression, message);
     let library = libpcap::library().map_err(|reason| {
         fail(format!("no libpcap to compile it: {reason}")).help(libpcap::INSTALL)
     })?;
@@ -112,16 +114,17 @@ const SHORT: usize = 2048;
 const STACK: usize = 64 << 20;
 
 /// Why an expression cannot be compiled.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ExpressionError {
+#[derive(Debug)]
+struct Complaint {
     expression: String,
+    /// The message of libpcap, or an error found before libpcap was called.
     message: String,
     /// Bytes of the expression.
     span: Option<Range<usize>>,
     help: Option<&'static str>,
 }
 
-impl ExpressionError {
+impl Complaint {
     fn new(expression: &str, message: String) -> Self {
         Self { expression: expression.to_owned(), message, span: None, help: None }
     }
@@ -135,45 +138,13 @@ impl ExpressionError {
         self.help = Some(help);
         self
     }
-
-    /// The message of libpcap, or an error found before libpcap was called.
-    pub fn message(&self) -> &str {
-        &self.message
-    }
-
-    /// The bytes of the expression that the message is about. The range is behind the end if more
-    /// text was expected, and `None` if the place is unknown.
-    pub fn span(&self) -> Option<Range<usize>> {
-        self.span.clone()
-    }
-
-    /// Two lines: the expression, and a caret below the place. `None` if the place is unknown.
-    /// Control characters are shown as spaces.
-    pub fn caret(&self) -> Option<String> {
-        let span = self.span.clone()?;
-        let shown = |text: &str| -> String {
-            text.chars().map(|c| if is_hostile(c) { ' ' } else { c }).collect()
-        };
-        let before = self.expression.get(..span.start)?.chars().count();
-        let marked = self.expression.get(span).map_or(1, |text| text.chars().count()).max(1);
-        let line = shown(&self.expression);
-        Some(format!("{line}\n{:before$}^{:~<rest$}", "", "", rest = marked - 1))
-    }
 }
 
 /// One line, the place as a column.
-impl fmt::Display for ExpressionError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        Error::from(self.clone()).fmt(f)
-    }
-}
-
-impl std::error::Error for ExpressionError {}
-
-impl From<ExpressionError> for Error {
-    fn from(error: ExpressionError) -> Self {
-        let ExpressionError { expression, mut message, span, help } = error;
-        if let Some(span) = span {
+impl From<Complaint> for Error {
+    fn from(complaint: Complaint) -> Self {
+        let Complaint { expression, mut message, span, help } = complaint;
+        if let Some(span) = &span {
             match expression.get(span.clone()).filter(|token| !token.is_empty()) {
                 Some(token) => {
                     let column = expression.get(..span.start).map_or(0, |t| t.chars().count()) + 1;
@@ -188,8 +159,12 @@ impl From<ExpressionError> for Error {
             object.push('…');
         }
         let error = Error::invalid(format!("filter \"{object}\""), message);
-        match help {
+        let error = match help {
             Some(help) => error.help(help),
+            None => error,
+        };
+        match span {
+            Some(span) => error.at(expression, span),
             None => error,
         }
     }
@@ -212,9 +187,9 @@ impl Compiler {
     }
 
     /// Finds the place in the expression that libpcap's message is about.
-    fn explain(&self, expression: &str, message: &str) -> ExpressionError {
+    fn explain(&self, expression: &str, message: &str) -> Complaint {
         let plain = message.trim_start_matches("can't parse filter expression: ");
-        let error = ExpressionError::new(expression, plain.to_owned());
+        let error = Complaint::new(expression, plain.to_owned());
         let span = match named(plain).and_then(|name| Some((name, expression.find(name)?))) {
             // The message quotes a word that occurs once in the expression.
             Some((name, at)) if expression.rfind(name) == Some(at) => Some(at..at + name.len()),
@@ -308,9 +283,10 @@ mod tests {
     use super::*;
 
     fn caret(expression: &str) -> (String, String) {
-        let error = compile(expression, 1, 65_535).unwrap_err();
-        let caret = error.caret().unwrap_or_default();
-        (error.message, caret.lines().nth(1).unwrap_or_default().to_owned())
+        let complaint = built(expression, 1, 65_535).unwrap_err();
+        let message = complaint.message.clone();
+        let caret = Error::from(complaint).caret().unwrap_or_default();
+        (message, caret.lines().nth(1).unwrap_or_default().to_owned())
     }
 
     #[test]

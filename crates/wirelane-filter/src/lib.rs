@@ -65,6 +65,7 @@ mod interpreter;
 mod items;
 pub mod jit;
 #[cfg_attr(not(target_os = "linux"), path = "no_libpcap.rs")]
+#[doc(hidden)]
 pub mod libpcap;
 pub mod links;
 pub mod op;
@@ -79,8 +80,10 @@ mod translate;
 mod writer;
 
 pub use self::check::MAX_INSTRUCTIONS;
-pub use self::error::{Error, ErrorKind, ErrorParts, Refused, Result};
-pub use self::expression::{ExpressionError, compile};
+pub use self::error::{Error, ErrorKind, Result};
+#[doc(hidden)]
+pub use self::error::{ErrorParts, Refused};
+pub use self::expression::compile;
 pub use self::instruction::Instruction;
 pub use self::interpreter::Interpreter;
 pub use self::packet::{Metadata, Packet};

@@ -5,7 +5,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
-use crate::expression::{self, ExpressionError};
+use crate::expression;
 use crate::program::Program;
 
 /// The user's choice of packets. A port makes a [`Program`] of it for its link type.
@@ -81,8 +81,8 @@ impl Filter {
     /// Compiles the expression to find the place of an error; `Ok` if the filter is no expression.
     ///
     /// # Errors
-    /// The reason why it cannot be compiled.
-    pub fn check(&self, link_type: u16) -> Result<(), ExpressionError> {
+    /// The reason why it cannot be compiled, with its place ([`Error::span`]).
+    pub fn check(&self, link_type: u16) -> Result<()> {
         match &self.0 {
             Source::Expression(text) => expression::compile(text, link_type, 0xffff).map(drop),
             Source::Decimal(_) | Source::Program(_) | Source::Verbatim(_) => Ok(()),

@@ -1,6 +1,11 @@
 //! One error type: the object, the cause, and the remedy.
 //!
-//! Errors belong to set-up, tear-down and I/O calls. The hot path returns counts instead.
+//! Errors belong to set-up, tear-down and I/O calls. The hot path returns counts instead. The
+//! methods of [`Frame`](crate::Frame) that change headers return the plain
+//! [`WireError`], which allocates nothing.
+//!
+//! The crates for packets, files and filters, which work without ports, have one error type each.
+//! Every one converts to [`Error`], so `?` works everywhere.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -8,10 +13,10 @@ use std::path::Path;
 use std::{fmt, io};
 
 use rustix::io::Errno;
-use wirelane_filter::ExpressionError;
 use wirelane_os::error::OsError;
 use wirelane_pcap::CaptureError;
 use wirelane_wire::WireError;
+#[doc(hidden)]
 pub use wirelane_wire::text::brief;
 use wirelane_wire::text::sentence;
 
@@ -22,11 +27,15 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// The request itself is wrong (a malformed spec, an unknown key): exit status 2.
+    /// The request itself is wrong: a malformed spec, an unknown key, an invalid filter, options
+    /// that contradict each other, an output that is also the input. Nothing was changed. Exit
+    /// status 2.
     Usage,
-    /// The request was understood and could not be carried out: exit status 1.
+    /// The request is valid, but could not be carried out: a missing interface or privilege, a
+    /// damaged file, a full disk, a call that the system refuses ([`Error::errno`]). Exit status 1.
     Failed,
-    /// The reader of the program's output closed it. A capture treats this as a clean end.
+    /// The reader of a pipe or socket closed it (`EPIPE`), as `head` does. A capture treats this as
+    /// a clean end.
     BrokenPipe,
 }
 
@@ -56,6 +65,7 @@ impl Error {
     }
 
     /// A system call failed while working on `object`.
+    #[doc(hidden)]
     pub fn os(object: impl Into<String>, source: OsError) -> Self {
         let mut error = Self::failed(object, source.to_string());
         if source.errno() == Some(libc_epipe()) {
@@ -81,6 +91,7 @@ impl Error {
     }
 
     /// Adds the failed system call, for [`Error::errno`].
+    #[doc(hidden)]
     #[must_use]
     pub fn caused_by(mut self, source: OsError) -> Self {
         self.0.source = Some(source);
@@ -113,6 +124,7 @@ impl Error {
     }
 
     /// Removes duplicates: a removed interface fails at each of its queues.
+    #[doc(hidden)]
     pub fn each_once(errors: &mut Vec<Self>) {
         let mut said = BTreeSet::new();
         errors.retain(|error| said.insert((error.0.object.clone(), error.0.cause.clone())));
@@ -123,7 +135,8 @@ impl Error {
     }
 }
 
-/// For `?` in programs. Code that knows the object names it with [`Error::os`].
+/// For `?`. Code that knows the object names it with [`Error::os`].
+#[doc(hidden)]
 impl From<OsError> for Error {
     fn from(source: OsError) -> Self {
         Self::os("system", source)
@@ -142,13 +155,14 @@ impl From<io::Error> for Error {
     }
 }
 
-/// For `?` in programs.
+/// For `?` in programs: the packet is malformed, or lacks a header.
 impl From<WireError> for Error {
     fn from(error: WireError) -> Self {
         Self::failed("packet", error.to_string())
     }
 }
 
+/// An invalid filter is a [usage error](ErrorKind::Usage).
 impl From<wirelane_filter::Error> for Error {
     fn from(error: wirelane_filter::Error) -> Self {
         let parts = error.into_parts();
@@ -161,12 +175,6 @@ impl From<wirelane_filter::Error> for Error {
         };
         error.0.help = parts.help.or(error.0.help);
         error
-    }
-}
-
-impl From<ExpressionError> for Error {
-    fn from(error: ExpressionError) -> Self {
-        wirelane_filter::Error::from(error).into()
     }
 }
 
@@ -208,6 +216,8 @@ fn libc_epipe() -> i32 {
     rustix::io::Errno::PIPE.raw_os_error()
 }
 
+/// An output that is also an input is a [usage error](ErrorKind::Usage), a closed pipe a
+/// [broken pipe](ErrorKind::BrokenPipe).
 impl From<CaptureError> for Error {
     fn from(error: CaptureError) -> Self {
         if error.is_broken_pipe() {
@@ -269,6 +279,42 @@ mod tests {
         assert_eq!(parse(&[0; 14]).unwrap_err().kind(), ErrorKind::BrokenPipe);
         let error = Error::from(io::Error::from_raw_os_error(13));
         assert_eq!((error.errno(), error.kind()), (Some(13), ErrorKind::Failed));
+    }
+
+    #[test]
+    fn errors_of_the_crates_below_keep_their_text() {
+        let filter = "1,6 0 0".parse::<wirelane_filter::Filter>().unwrap();
+        let filter = filter.program(1, 96).unwrap_err();
+        let text = filter.to_string();
+        let error = Error::from(filter);
+        assert_eq!((error.to_string(), error.kind()), (text, ErrorKind::Usage));
+
+        let name = || "a.pcap".to_owned();
+        let source = || io::Error::from_raw_os_error(13);
+        let (usage, failed) = (ErrorKind::Usage, ErrorKind::Failed);
+        for (capture, kind, errno) in [
+            (CaptureError::IsInput { name: name() }, usage, None),
+            (
+                CaptureError::BrokenPipe { name: name(), packets: 9 },
+                ErrorKind::BrokenPipe,
+                Some(32),
+            ),
+            (CaptureError::Truncated { name: name(), offset: 24, packets: 9 }, failed, None),
+            (
+                CaptureError::Open { name: name(), action: "open", source: source() },
+                failed,
+                Some(13),
+            ),
+        ] {
+            let (text, is_pipe) = (capture.to_string(), capture.is_broken_pipe());
+            let error = Error::from(capture);
+            assert_eq!((error.kind(), error.errno()), (kind, errno), "{error}");
+            assert!(error.to_string() == text || is_pipe, "{error}, {text}");
+        }
+
+        let error = Error::from(OsError::from_errno("bind", "eth7", 13));
+        assert_eq!(error.to_string(), "system: bind(eth7): Permission denied (EACCES)");
+        assert_eq!((error.kind(), error.errno()), (failed, Some(13)));
     }
 
     #[test]

@@ -80,8 +80,8 @@ impl Sieve {
 /// # Errors
 /// The expression is wrong, or this host cannot compile it.
 pub(super) fn check(text: &str) -> Result<()> {
-    let wrong = |error: wirelane_filter::ExpressionError| {
-        Error::usage(format!("bpf('{text}')"), error.message().to_owned())
+    let wrong = |error: wirelane_filter::Error| {
+        Error::usage(format!("bpf('{text}')"), error.cause().to_owned())
             .help("`wirelane filter EXPRESSION` shows what an expression means")
     };
     parsed(text)?.check(LINK_TYPE_ETHERNET).map_err(wrong)
