@@ -19,11 +19,11 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 use std::sync::Arc;
 
+use crate::error::{Error, Result};
 use crate::rate::Rate;
-use crate::recipe::RecipeError;
 use crate::schedule::{Burst, Schedule, Step, Ticks};
 use crate::signature::{self, Key, Signature};
-use crate::source::{Departure, Lane, Source, SourceError};
+use crate::source::{Departure, Lane, Source};
 use crate::stream::Stream;
 use crate::template::Cursor;
 
@@ -87,17 +87,17 @@ impl Generator {
     /// # Errors
     /// A rate is a share of the link speed; some streams have a rate and others do not; there are
     /// more than 2²⁴ flows to sign.
-    pub fn new(streams: Arc<[Stream]>, lane: Lane, key: Option<Key>) -> Result<Self, RecipeError> {
+    pub fn new(streams: Arc<[Stream]>, lane: Lane, key: Option<Key>) -> Result<Self> {
         let paced = streams.iter().filter(|stream| stream.rate != Rate::Max).count();
         if paced != 0 && paced != streams.len() {
-            return Err(RecipeError::new(
+            return Err(Error::new(
                 "some streams have a rate and others are as fast as possible, which would leave \
                  nothing to the first: give all of them a rate, or none",
             ));
         }
         let flows = signature::flow(streams.len() as u32, lane);
         if key.is_some() && (u32::try_from(streams.len()).is_err() || flows.is_none()) {
-            return Err(RecipeError::new("more streams than signatures can number"));
+            return Err(Error::new("more streams than signatures can number"));
         }
         let mut generator = Self {
             cursors: Vec::with_capacity(streams.len()),
@@ -115,7 +115,7 @@ impl Generator {
     }
 
     /// Groups the streams, and adds their first turns to the heap.
-    fn group(&mut self) -> Result<(), RecipeError> {
+    fn group(&mut self) -> Result<()> {
         let streams = self.streams.clone();
         let lane = Lane { index: self.lane.index, of: self.lane.of.max(1) };
         let mut equal: Vec<Vec<u32>> = Vec::new();
@@ -134,7 +134,7 @@ impl Generator {
             let stream = &streams[all[0] as usize];
             let schedule = stream
                 .schedule()
-                .map_err(|error| RecipeError::new(format!("stream '{}': {error}", stream.name)))?;
+                .map_err(|error| Error::new(format!("stream '{}': {error}", stream.name)))?;
             // Groups also begin at different times, the first one immediately. The golden ratio
             // spreads any number of groups.
             let schedule = schedule.later((number as u32).wrapping_mul(0x9e37_79b9));
@@ -232,7 +232,7 @@ impl Generator {
 }
 
 impl Source for Generator {
-    fn next(&mut self) -> Result<Option<Departure>, SourceError> {
+    fn next(&mut self) -> Result<Option<Departure>> {
         Ok(self.peek().map(|(stream, turn)| Departure {
             at: turn.at,
             len: self.streams[stream].lengths.at(turn.k),

@@ -7,14 +7,15 @@
 use std::fmt;
 use std::str::FromStr;
 
+use crate::error::{Error, Result};
 use crate::notation;
 use crate::protocol::{Field, Kind};
-use crate::recipe::{Layer, Recipe, RecipeError, Setting, Value};
+use crate::recipe::{Layer, Recipe, Setting, Value};
 
 impl FromStr for Recipe {
-    type Err = RecipeError;
+    type Err = Error;
 
-    fn from_str(text: &str) -> Result<Self, RecipeError> {
+    fn from_str(text: &str) -> Result<Self> {
         let mut layers: Vec<Layer> = Vec::new();
         for word in words(text)? {
             let Some((name, value)) = word.split_once('=') else {
@@ -23,15 +24,15 @@ impl FromStr for Recipe {
             };
             let position = layers.len();
             let Some(layer) = layers.last_mut() else {
-                return Err(RecipeError::new(format!(
+                return Err(Error::new(format!(
                     "'{word}' sets a field, but of which protocol? write for example 'udp {word}'"
                 )));
             };
             set(layer, position, name, value)
-                .map_err(|error| RecipeError::new(format!("layer {position}: {error}")))?;
+                .map_err(|error| Error::new(format!("layer {position}: {error}")))?;
         }
         if layers.is_empty() {
-            return Err(RecipeError::new("a packet has at least one layer, for example 'udp'"));
+            return Err(Error::new("a packet has at least one layer, for example 'udp'"));
         }
         Ok(Self { layers })
     }
@@ -63,9 +64,9 @@ impl fmt::Display for Recipe {
 }
 
 /// Sets one field of the layer at this position.
-fn set(layer: &mut Layer, position: usize, name: &str, value: &str) -> Result<(), RecipeError> {
+fn set(layer: &mut Layer, position: usize, name: &str, value: &str) -> Result<()> {
     let protocol = layer.protocol;
-    let wrong = |what: String| RecipeError::new(format!("{protocol} {name}: {what}"));
+    let wrong = |what: String| Error::new(format!("{protocol} {name}: {what}"));
     let Some(field) = protocol.field(name) else {
         // This call returns the error for an unknown field.
         return layer.set_auto(name).map(drop);
@@ -96,12 +97,12 @@ fn seed(position: usize, field: &Field) -> u64 {
 }
 
 /// Splits a text into words. Quoted text may contain spaces.
-fn words(text: &str) -> Result<Vec<&str>, RecipeError> {
+fn words(text: &str) -> Result<Vec<&str>> {
     let mut words = Vec::new();
     let mut rest = text.trim_start();
     while !rest.is_empty() {
         let end = word_end(rest)
-            .ok_or_else(|| RecipeError::new(format!("a quote in '{rest}' is not closed")))?;
+            .ok_or_else(|| Error::new(format!("a quote in '{rest}' is not closed")))?;
         let (word, more) = rest.split_at(end);
         words.push(word);
         rest = more.trim_start();

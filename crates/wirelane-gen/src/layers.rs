@@ -1,8 +1,9 @@
 //! The order of layers: allowed successors, implied lower layers, and the fields that name the next
 //! protocol.
 
+use crate::error::{Error, Result};
 use crate::protocol::{Id, Protocol};
-use crate::recipe::{Layer, Recipe, RecipeError};
+use crate::recipe::{Layer, Recipe};
 use crate::table;
 
 impl Recipe {
@@ -10,7 +11,7 @@ impl Recipe {
     ///
     /// # Errors
     /// A layer cannot follow its predecessor.
-    pub fn complete(&self) -> Result<Self, RecipeError> {
+    pub fn complete(&self) -> Result<Self> {
         let mut layers = Vec::new();
         for layer in &self.layers {
             place(&mut layers, layer.clone())?;
@@ -19,12 +20,12 @@ impl Recipe {
     }
 }
 
-fn place(layers: &mut Vec<Layer>, layer: Layer) -> Result<(), RecipeError> {
+fn place(layers: &mut Vec<Layer>, layer: Layer) -> Result<()> {
     let below = layers.last().map(|layer| layer.protocol);
     let missing = missing(below.map(|protocol| protocol.id), layer.protocol.id);
     let missing = missing.map_err(|hint| {
         let below = below.map_or("nothing", |protocol| protocol.name);
-        RecipeError::new(format!("{} cannot follow {below}{hint}", layer.protocol))
+        Error::new(format!("{} cannot follow {below}{hint}", layer.protocol))
     })?;
     if let Some(id) = missing {
         place(layers, Layer { protocol: table::of(id), settings: Vec::new() })?;

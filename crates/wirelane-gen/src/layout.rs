@@ -2,11 +2,12 @@
 
 use wirelane_wire::checksum::Sum;
 
+use crate::error::{Error, Result};
 use crate::fill::Fill;
 use crate::header::{self, Header};
 use crate::layers;
 use crate::protocol::{Field, Id, Place, Preset};
-use crate::recipe::{Layer, Recipe, RecipeError, Value};
+use crate::recipe::{Layer, Recipe, Value};
 use crate::template::{Checksum, Edit, LengthField, MAX_CHECKSUMS, MAX_LEN, Template};
 use crate::values::Values;
 
@@ -17,13 +18,13 @@ impl Recipe {
     /// # Errors
     /// The order of the layers is invalid; options are too long; a field that describes the payload
     /// is not constant.
-    pub fn compile(&self, reserved: usize) -> Result<Template, RecipeError> {
+    pub fn compile(&self, reserved: usize) -> Result<Template> {
         let complete = self.complete()?;
         let mut layout = Layout::default();
         for (at, layer) in complete.layers.iter().enumerate() {
             layout
                 .put(&complete.layers, at)
-                .map_err(|error| RecipeError::new(format!("{}: {error}", layer.protocol)))?;
+                .map_err(|error| Error::new(format!("{}: {error}", layer.protocol)))?;
         }
         layout.finish(&complete.layers, reserved)
     }
@@ -136,16 +137,16 @@ impl Layout {
     }
 
     /// Completes the template: determines which checksums cover which bytes.
-    fn finish(mut self, layers: &[Layer], reserved: usize) -> Result<Template, RecipeError> {
+    fn finish(mut self, layers: &[Layer], reserved: usize) -> Result<Template> {
         // Inner layers first, as the checksums of outer layers cover inner checksums.
         self.sums.reverse();
         if self.head.len() + reserved > MAX_LEN {
             let error = format!("the packet is longer than a frame of {MAX_LEN} bytes");
-            return Err(RecipeError::new(error));
+            return Err(Error::new(error));
         }
         if self.sums.len() > MAX_CHECKSUMS {
             let most = format!("a packet has at most {MAX_CHECKSUMS} checksums");
-            return Err(RecipeError::new(most));
+            return Err(Error::new(most));
         }
         if layers.last().is_some_and(|layer| layers::is_closed(layer.protocol)) {
             self.close();

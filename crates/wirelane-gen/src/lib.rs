@@ -17,6 +17,7 @@
 //! Reading order: `source`, `template`, `generator`; then `pacer` and `sockets` of `wirelane-send`.
 #![forbid(unsafe_code)]
 
+mod error;
 mod fill;
 pub mod generator;
 mod header;
@@ -40,10 +41,11 @@ pub mod template;
 pub mod value;
 pub mod values;
 
+pub use error::{Error, ErrorKind, Place, Result};
 pub use fill::Fill;
 pub use generator::Generator;
 pub use rate::Rate;
-pub use recipe::{Layer, Recipe, RecipeError};
+pub use recipe::{Layer, Recipe};
 pub use schedule::Schedule;
 pub use signature::Signature;
 pub use sizes::Sizes;

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use crate::error::{Error, Result};
+
 /// A sending rate.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Rate {
@@ -50,10 +52,10 @@ impl fmt::Display for Rate {
 }
 
 impl FromStr for Rate {
-    type Err = String;
+    type Err = Error;
 
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let wrong = || format!("'{text}' is no rate; write 5Mpps, 6Gbit, 80% or max");
+    fn from_str(text: &str) -> Result<Self> {
+        let wrong = || Error::new(format!("'{text}' is no rate; write 5Mpps, 6Gbit, 80% or max"));
         let number = |digits: &str| {
             let (digits, scale) = match digits.as_bytes().last() {
                 Some(b'k' | b'K') => (&digits[..digits.len() - 1], 1e3),

@@ -11,13 +11,10 @@
 //! let recipe = Recipe { layers: vec![Layer::named("ipv6")?, udp] };
 //! assert_eq!(recipe.to_string(), "ipv6 udp dst=53");
 //! assert_eq!("ipv6 udp dst=53".parse(), Ok(recipe));
-//! # Ok::<_, wirelane_gen::RecipeError>(())
+//! # Ok::<_, wirelane_gen::Error>(())
 //! ```
 
-use std::fmt;
-
-use wirelane_wire::text::is_hostile;
-
+use crate::error::{Error, Result};
 use crate::protocol::{Field, Kind, Protocol};
 use crate::table;
 use crate::values::Values;
@@ -65,10 +62,10 @@ impl Layer {
     ///
     /// # Errors
     /// The protocol is unknown.
-    pub fn named(name: &str) -> Result<Self, RecipeError> {
+    pub fn named(name: &str) -> Result<Self> {
         let protocol = table::named(name).ok_or_else(|| {
             let known: Vec<_> = table::PROTOCOLS.iter().map(|protocol| protocol.name).collect();
-            RecipeError::new(format!("no protocol '{name}'; there are {}", known.join(", ")))
+            Error::new(format!("no protocol '{name}'; there are {}", known.join(", ")))
         })?;
         Ok(Self { protocol, settings: Vec::new() })
     }
@@ -77,7 +74,7 @@ impl Layer {
     ///
     /// # Errors
     /// The protocol has no such field; the field cannot have these numbers; it was set before.
-    pub fn set(&mut self, name: &str, values: Values) -> Result<&mut Self, RecipeError> {
+    pub fn set(&mut self, name: &str, values: Values) -> Result<&mut Self> {
         let field = self.field(name)?;
         check(self.protocol, field, &values)?;
         self.put(field, Value::Numbers(values))
@@ -87,10 +84,10 @@ impl Layer {
     ///
     /// # Errors
     /// The protocol has no such field; the field is a number; it was set before.
-    pub fn set_bytes(&mut self, name: &str, bytes: Vec<u8>) -> Result<&mut Self, RecipeError> {
+    pub fn set_bytes(&mut self, name: &str, bytes: Vec<u8>) -> Result<&mut Self> {
         let field = self.field(name)?;
         if field.bits != 0 {
-            return Err(RecipeError::new(format!("{}: '{name}' is a number", self.protocol)));
+            return Err(Error::new(format!("{}: '{name}' is a number", self.protocol)));
         }
         self.put(field, Value::Bytes(bytes))
     }
@@ -99,10 +96,10 @@ impl Layer {
     ///
     /// # Errors
     /// The protocol has no such field; the field cannot be computed; it was set before.
-    pub fn set_auto(&mut self, name: &str) -> Result<&mut Self, RecipeError> {
+    pub fn set_auto(&mut self, name: &str) -> Result<&mut Self> {
         let field = self.field(name)?;
         if !field.preset.is_computed() && name != "checksum" {
-            return Err(RecipeError::new(format!("{}: '{name}' is never computed", self.protocol)));
+            return Err(Error::new(format!("{}: '{name}' is never computed", self.protocol)));
         }
         self.put(field, Value::Auto)
     }
@@ -112,18 +109,18 @@ impl Layer {
         self.settings.iter().find(|setting| setting.field.name == name).map(|found| &found.value)
     }
 
-    fn field(&self, name: &str) -> Result<&'static Field, RecipeError> {
+    fn field(&self, name: &str) -> Result<&'static Field> {
         self.protocol.field(name).ok_or_else(|| {
             let known: Vec<_> = self.protocol.fields.iter().map(|field| field.name).collect();
             let known = known.join(", ");
-            RecipeError::new(format!("{} has no field '{name}'; it has {known}", self.protocol))
+            Error::new(format!("{} has no field '{name}'; it has {known}", self.protocol))
         })
     }
 
-    fn put(&mut self, field: &'static Field, value: Value) -> Result<&mut Self, RecipeError> {
+    fn put(&mut self, field: &'static Field, value: Value) -> Result<&mut Self> {
         if self.get(field.name).is_some() {
             let (protocol, name) = (self.protocol, field.name);
-            return Err(RecipeError::new(format!("{protocol}: '{name}' is set twice")));
+            return Err(Error::new(format!("{protocol}: '{name}' is set twice")));
         }
         self.settings.push(Setting { field, value });
         Ok(self)
@@ -131,9 +128,8 @@ impl Layer {
 }
 
 /// Checks that a field can have these numbers.
-fn check(protocol: &Protocol, field: &Field, values: &Values) -> Result<(), RecipeError> {
-    let wrong =
-        |what: String| Err(RecipeError::new(format!("{protocol}: '{}' {what}", field.name)));
+fn check(protocol: &Protocol, field: &Field, values: &Values) -> Result<()> {
+    let wrong = |what: String| Err(Error::new(format!("{protocol}: '{}' {what}", field.name)));
     if field.bits == 0 {
         return wrong("holds bytes, no numbers".to_owned());
     }
@@ -161,22 +157,3 @@ fn check(protocol: &Protocol, field: &Field, values: &Values) -> Result<(), Reci
     }
     Ok(())
 }
-
-/// Why a text or recipe is invalid, as one line that names the place.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RecipeError(String);
-
-impl RecipeError {
-    /// Creates an error with this message; each hostile character becomes a space.
-    pub fn new(message: impl Into<String>) -> Self {
-        Self(message.into().replace(is_hostile, " "))
-    }
-}
-
-impl fmt::Display for RecipeError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for RecipeError {}

@@ -43,6 +43,8 @@ use wirelane_wire::EtherType;
 use self::fixed::{Fixed, Varying};
 use self::unique::{Turn, Unique};
 
+use crate::error::{Error, Result};
+
 pub use self::prefix::Prefix;
 pub use self::rule::{PortRule, Rule, Side, TtlRule, VlanRule};
 
@@ -70,11 +72,14 @@ impl Rewrite {
     /// pseudonyms and addresses per loop have at most one rule each.
     ///
     /// # Errors
-    /// A message if two rules contradict each other, or a rule cannot be applied.
-    pub fn new(rules: &[Rule]) -> Result<Self, String> {
+    /// Two rules contradict each other, or a rule cannot be applied.
+    pub fn new(rules: &[Rule]) -> Result<Self> {
         let mut rewrite = Self::default();
         for rule in rules {
-            let twice = |what| Err(format!("{what} are changed twice; leave one rule"));
+            let twice = |what| {
+                let cause = format!("{what} are changed twice; leave one rule");
+                Err(Error::new(cause))
+            };
             match rule {
                 Rule::Vlan(_) if rewrite.vlan.is_some() => return twice("VLAN tags"),
                 Rule::Unique { .. } if rewrite.unique.is_some() => {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::error::{Error, Result};
 use crate::rate::Rate;
 use crate::sizes::Lengths;
 
@@ -50,15 +51,18 @@ impl Schedule {
     /// # Errors
     /// The rate is a share, which needs a link speed
     /// ([`Stream::resolve`](crate::stream::Stream::resolve)), or it is not positive.
-    pub fn new(rate: Rate, lengths: &Lengths) -> Result<Self, String> {
+    pub fn new(rate: Rate, lengths: &Lengths) -> Result<Self> {
         let (rate, bits) = match rate {
             Rate::Max => return Ok(Self::at_once()),
             Rate::Packets(rate) => (rate, None),
             Rate::Bits(rate) => (rate, Some(lengths)),
-            Rate::Share(_) => return Err(format!("the rate {rate} needs the speed of the link")),
+            Rate::Share(_) => {
+                let cause = format!("the rate {rate} needs the speed of the link");
+                return Err(Error::new(cause));
+            }
         };
         if !(rate.is_finite() && rate > 0.0 && rate < 1e15) {
-            return Err(format!("{rate} per second is no rate"));
+            return Err(Error::new(format!("{rate} per second is no rate")));
         }
         // The precision of an f64.
         let mut scale = 1_000_000_000_000_u128;

@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
+use crate::error::{Error, Result};
 use crate::template::MAX_LEN;
 use crate::value::random;
 
@@ -56,10 +57,10 @@ impl Sizes {
     /// # Errors
     /// A size is below `min`; there are no sizes; a weight or step is 0; the sizes repeat only
     /// after more than 65536 packets.
-    pub fn lengths(&self, min: usize) -> Result<Lengths, SizesError> {
+    pub fn lengths(&self, min: usize) -> Result<Lengths> {
         let cycle: Vec<u16> = match self {
             Self::List(list) => list.clone(),
-            Self::Range { step: 0, .. } => return Err(SizesError::new("a step is at least 1")),
+            Self::Range { step: 0, .. } => return Err(Error::new("a step is at least 1")),
             Self::Range { first, last, step } => {
                 (*first..=*last).step_by(usize::from(*step)).collect()
             }
@@ -75,13 +76,13 @@ impl Sizes {
             }
         };
         if cycle.is_empty() {
-            return Err(SizesError::new("no sizes"));
+            return Err(Error::new("no sizes"));
         }
         if cycle.len() as u64 > MAX_CYCLE {
-            return Err(SizesError::new(format!("more than {MAX_CYCLE} sizes")));
+            return Err(Error::new(format!("more than {MAX_CYCLE} sizes")));
         }
         if let Some(short) = cycle.iter().find(|len| usize::from(**len) < min) {
-            return Err(SizesError::new(format!(
+            return Err(Error::new(format!(
                 "a frame of {short} bytes is too short: with its headers it has at least {min}"
             )));
         }
@@ -138,9 +139,9 @@ impl Lengths {
 
 /// Repeats each size according to its weight, as evenly as possible: the next size is always the
 /// one furthest below its share.
-fn mix(weights: &[(u16, u32)]) -> Result<Vec<u16>, SizesError> {
+fn mix(weights: &[(u16, u32)]) -> Result<Vec<u16>> {
     if weights.iter().any(|(_, weight)| *weight == 0) {
-        return Err(SizesError::new("a weight is at least 1"));
+        return Err(Error::new("a weight is at least 1"));
     }
     let divisor = weights.iter().fold(0, |gcd, (_, weight)| {
         let (mut a, mut b) = (gcd, *weight);
@@ -153,7 +154,7 @@ fn mix(weights: &[(u16, u32)]) -> Result<Vec<u16>, SizesError> {
         weights.iter().map(|(len, weight)| (*len, i64::from(weight / divisor.max(1)))).collect();
     let total: i64 = weights.iter().map(|(_, weight)| weight).sum();
     if total > MAX_CYCLE as i64 || weights.len() > 256 {
-        return Err(SizesError::new(format!(
+        return Err(Error::new(format!(
             "at most 256 sizes, with weights that sum up to at most {MAX_CYCLE} in lowest terms"
         )));
     }
@@ -189,11 +190,11 @@ impl fmt::Display for Sizes {
 }
 
 impl FromStr for Sizes {
-    type Err = SizesError;
+    type Err = Error;
 
-    fn from_str(text: &str) -> Result<Self, SizesError> {
+    fn from_str(text: &str) -> Result<Self> {
         let wrong = || {
-            SizesError::new(format!(
+            Error::new(format!(
                 "'{text}' is no size; write 64, a list 60,590,1514, a range 60-1514, \
                  60-1514@step:2, 60-1514@random, weights 60=7,590=4,1514=1, or imix"
             ))
@@ -239,27 +240,9 @@ impl FromStr for Sizes {
     }
 }
 
-fn falls() -> SizesError {
-    SizesError::new("a range goes from the shortest to the longest size")
+fn falls() -> Error {
+    Error::new("a range goes from the shortest to the longest size")
 }
-
-/// Why a text cannot be parsed as sizes, or why packets cannot have them.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SizesError(String);
-
-impl SizesError {
-    fn new(message: impl Into<String>) -> Self {
-        Self(message.into())
-    }
-}
-
-impl fmt::Display for SizesError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for SizesError {}
 
 #[cfg(test)]
 mod tests {

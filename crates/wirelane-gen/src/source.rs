@@ -1,6 +1,6 @@
 //! Sources of packets to send.
 
-use std::fmt;
+use crate::error::Result;
 
 /// Packets to send, in order of departure. Each sending thread has a source.
 ///
@@ -12,7 +12,7 @@ pub trait Source: Send {
     ///
     /// # Errors
     /// The source cannot be read further. Earlier packets are valid.
-    fn next(&mut self) -> Result<Option<Departure>, SourceError>;
+    fn next(&mut self) -> Result<Option<Departure>>;
 
     /// Writes the packet that [`next`](Self::next) described to the front of `packet`, and advances
     /// to the next. `packet` has at least [`Departure::len`] bytes. `now` is the departure on the
@@ -47,27 +47,3 @@ impl Lane {
     /// A single thread with all packets.
     pub const ALL: Self = Self { index: 0, of: 1 };
 }
-
-/// Why a source ended early.
-#[derive(Debug)]
-pub struct SourceError(Box<dyn std::error::Error + Send + Sync>);
-
-impl SourceError {
-    /// Wraps the cause.
-    pub fn new(cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
-        Self(cause.into())
-    }
-
-    /// The cause.
-    pub fn into_inner(self) -> Box<dyn std::error::Error + Send + Sync> {
-        self.0
-    }
-}
-
-impl fmt::Display for SourceError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
-
-impl std::error::Error for SourceError {}

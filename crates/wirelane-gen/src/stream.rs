@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use crate::error::{Error, Result};
 use crate::rate::Rate;
-use crate::recipe::{Recipe, RecipeError};
+use crate::recipe::Recipe;
 use crate::schedule::{Burst, Schedule};
 use crate::sizes::{Lengths, Sizes};
 use crate::template::Template;
@@ -53,11 +54,10 @@ impl Stream {
         recipe: &Recipe,
         sizes: Option<&Sizes>,
         reserved: usize,
-    ) -> Result<Self, RecipeError> {
+    ) -> Result<Self> {
         let template = recipe.compile(reserved)?;
         let natural = Sizes::fixed(template.min_len() as u16);
-        let lengths = sizes.unwrap_or(&natural).lengths(template.min_len());
-        let lengths = lengths.map_err(|error| RecipeError::new(error.to_string()))?;
+        let lengths = sizes.unwrap_or(&natural).lengths(template.min_len())?;
         Ok(Self {
             name: name.into(),
             template: Arc::new(template),
@@ -75,13 +75,13 @@ impl Stream {
     ///
     /// # Errors
     /// The rate is a share, and the link speed is unknown.
-    pub fn resolve(&mut self, link: Option<u64>) -> Result<(), RecipeError> {
+    pub fn resolve(&mut self, link: Option<u64>) -> Result<()> {
         let Rate::Share(share) = self.rate else {
             return Ok(());
         };
         let Some(link) = link else {
             let name = &self.name;
-            return Err(RecipeError::new(format!(
+            return Err(Error::new(format!(
                 "stream '{name}': {} of an unknown speed; give a rate in pps or bit",
                 self.rate
             )));
@@ -95,7 +95,7 @@ impl Stream {
     ///
     /// # Errors
     /// The errors of [`Schedule::new`].
-    pub fn schedule(&self) -> Result<Schedule, String> {
+    pub fn schedule(&self) -> Result<Schedule> {
         let schedule = Schedule::new(self.rate, &self.lengths)?;
         Ok(schedule.bursts(self.burst).starting(self.start))
     }

@@ -220,8 +220,12 @@ fn every_header_of_the_model_is_read_or_named() {
             Ok(config) => assert!(packet(&config, name, 0).len() >= 60, "{name}"),
             Err(error) => {
                 let last = flow["packet"].as_array().unwrap().len() - 1;
-                assert_eq!(error.path, format!("flows[0].packet[{last}].{name}"), "{error}");
-                assert!(error.what.contains("; supported: custom, ethernet, vlan"), "{error}");
+                assert_eq!(
+                    error.place().unwrap().path,
+                    format!("flows[0].packet[{last}].{name}"),
+                    "{error}"
+                );
+                assert!(error.message().contains("; supported: custom, ethernet, vlan"), "{error}");
                 refused.push(name);
             }
         }
@@ -286,7 +290,8 @@ fn errors_name_the_place_and_what_is_supported() {
 fn lines_end_as_in_yaml() {
     let place = |text: &str| {
         let error = parse(text, &none).unwrap_err();
-        (error.line, error.column)
+        let place = error.place().unwrap();
+        (place.line, place.column)
     };
     let unix = "ports:\n- name: left\n- name: left\n";
     assert_eq!(place(unix), (3, 9));
@@ -367,7 +372,7 @@ proptest! {
             Ok(config) => drop(packet_of(&config, 1)),
             Err(error) => {
                 prop_assert_eq!(error.to_string().lines().count(), 1);
-                prop_assert!(error.line <= text.lines().count() + 1, "{}", error);
+                prop_assert!(error.place().unwrap().line <= text.lines().count() + 1, "{}", error);
             }
         }
     }

@@ -44,7 +44,9 @@ impl Rate {
                 let help = "write a number of packets per second above 0";
                 Err(Error::usage(format!("rate={packets}"), "it is no rate").help(help))
             }
-            Self::Text(text) => text.parse().map_err(|why: String| Error::usage("rate", why)),
+            Self::Text(text) => text
+                .parse()
+                .map_err(|why: wirelane_gen::Error| Error::usage("rate", why.to_string())),
         }
     }
 }

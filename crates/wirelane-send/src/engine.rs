@@ -3,6 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use wirelane::{Error, Result};
+
 /// The engine that sends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -34,11 +36,11 @@ impl fmt::Display for Engine {
 }
 
 impl FromStr for Engine {
-    type Err = String;
+    type Err = Error;
 
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
+    fn from_str(text: &str) -> Result<Self> {
         let all = [Self::Auto, Self::Sockets, Self::Kernel];
         let found = all.into_iter().find(|engine| engine.as_str() == text);
-        found.ok_or_else(|| "write auto, sockets or kernel".into())
+        found.ok_or_else(|| Error::usage("engine", "write auto, sockets or kernel"))
     }
 }

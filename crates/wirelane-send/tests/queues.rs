@@ -8,7 +8,7 @@ use std::time::Duration;
 use wirelane::inspect::TxWay;
 use wirelane::port::{self, OpenOptions};
 use wirelane::{Batch, pipeline};
-use wirelane_gen::source::{Departure, Lane, Source, SourceError};
+use wirelane_gen::source::{Departure, Lane, Source};
 use wirelane_os::affinity;
 use wirelane_send::{SendConfig, sockets};
 use wirelane_testkit::netns::Namespace;
@@ -30,7 +30,7 @@ struct Numbered {
 }
 
 impl Source for Numbered {
-    fn next(&mut self) -> Result<Option<Departure>, SourceError> {
+    fn next(&mut self) -> wirelane_gen::Result<Option<Departure>> {
         let departure = Departure { at: self.next * GAP, len: 60, stream: 0 };
         Ok((self.next < self.count).then_some(departure))
     }

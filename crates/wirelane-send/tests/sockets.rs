@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use wirelane::port::{self, OpenOptions, Port};
-use wirelane_gen::source::{Departure, Lane, Source, SourceError};
+use wirelane_gen::source::{Departure, Lane, Source};
 use wirelane_send::{Pacing, SendConfig, SendOutcome, sockets};
 
 /// The packets `next`, `next + of` … below `end`. The packets of all lanes are `gap` nanoseconds
@@ -30,9 +30,9 @@ impl Numbered {
 }
 
 impl Source for Numbered {
-    fn next(&mut self) -> Result<Option<Departure>, SourceError> {
+    fn next(&mut self) -> wirelane_gen::Result<Option<Departure>> {
         if self.fails_at.is_some_and(|at| self.next >= at) {
-            return Err(SourceError::new("the disk is gone"));
+            return Err(wirelane_gen::Error::of_source("the disk is gone"));
         }
         let departure = Departure { at: self.next * self.gap, len: self.len(), stream: 0 };
         Ok((self.next < self.end).then_some(departure))

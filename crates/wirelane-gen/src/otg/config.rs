@@ -2,10 +2,10 @@
 
 use std::collections::HashSet;
 
-use super::error::Error;
 use super::flow::{self, Metrics, Ports, off};
 use super::place::{Budget, Fields, Place};
 use super::{headers, payload, size, yaml};
+use crate::error::Result;
 use crate::recipe::Recipe;
 use crate::stream::Stream;
 
@@ -63,7 +63,7 @@ const SECTIONS: [(&str, &str); 8] = [
 ///
 /// # Errors
 /// The first invalid or unsupported item in the file.
-pub fn parse(text: &str, reserved: &dyn Fn(&Metrics) -> usize) -> Result<Config, Error> {
+pub fn parse(text: &str, reserved: &dyn Fn(&Metrics) -> usize) -> Result<Config> {
     let document = yaml::read(text)?;
     let budget = Budget::new();
     let top = Place::root(&document, &budget).fields()?;
@@ -85,7 +85,7 @@ pub fn parse(text: &str, reserved: &dyn Fn(&Metrics) -> usize) -> Result<Config,
     Ok(Config { ports, flows })
 }
 
-fn ports(place: Place<'_>) -> Result<Vec<Port>, Error> {
+fn ports(place: Place<'_>) -> Result<Vec<Port>> {
     let mut seen = HashSet::new();
     place.each(|port| {
         let fields = port.fields()?;
@@ -104,7 +104,7 @@ fn flow(
     ports: &Ports,
     seen: &mut HashSet<String>,
     reserved: &dyn Fn(&Metrics) -> usize,
-) -> Result<Flow, Error> {
+) -> Result<Flow> {
     let fields = place.fields()?;
     let name = unique(&fields, seen)?;
     let (tx, rx) = flow::endpoints(fields.need("tx_rx")?, ports)?;
@@ -130,7 +130,7 @@ fn flow(
 }
 
 /// The unique name of a port or flow.
-fn unique(fields: &Fields<'_>, seen: &mut HashSet<String>) -> Result<String, Error> {
+fn unique(fields: &Fields<'_>, seen: &mut HashSet<String>) -> Result<String> {
     let place = fields.need("name")?;
     let name = place.text()?.to_owned();
     if name.is_empty() {
@@ -143,7 +143,7 @@ fn unique(fields: &Fields<'_>, seen: &mut HashSet<String>) -> Result<String, Err
 }
 
 /// The options of the file. Only options without an effect are accepted.
-fn options(place: Place<'_>) -> Result<(), Error> {
+fn options(place: Place<'_>) -> Result<()> {
     let options = place.fields()?;
     let port = options.part("port_options").fields()?;
     // A local interface cannot be preempted, so both values have the same effect.

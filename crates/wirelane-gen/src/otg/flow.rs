@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::error::Error;
 use super::place::{Fields, Place};
+use crate::error::Result;
 use crate::rate::Rate;
 use crate::schedule::Burst;
 
@@ -40,7 +40,7 @@ const LONGEST: f64 = 366.0 * 86_400.0;
 pub(super) type Ports = BTreeMap<String, usize>;
 
 /// The sending port and the receiving ports of a flow.
-pub(super) fn endpoints<'a>(place: Place<'a>, ports: &Ports) -> Result<(usize, Vec<usize>), Error> {
+pub(super) fn endpoints<'a>(place: Place<'a>, ports: &Ports) -> Result<(usize, Vec<usize>)> {
     let fields = place.fields()?;
     if fields.choice(&["port", "device"], "port")? == "device" {
         let what = "emulated devices are not supported: nothing here answers ARP or speaks a \
@@ -66,7 +66,7 @@ pub(super) fn endpoints<'a>(place: Place<'a>, ports: &Ports) -> Result<(usize, V
     Ok((tx, rx))
 }
 
-fn index(place: &Place<'_>, ports: &Ports) -> Result<usize, Error> {
+fn index(place: &Place<'_>, ports: &Ports) -> Result<usize> {
     let name = place.text()?;
     ports.get(name).copied().ok_or_else(|| {
         let known: Vec<_> = ports.keys().map(String::as_str).collect();
@@ -76,7 +76,7 @@ fn index(place: &Place<'_>, ports: &Ports) -> Result<usize, Error> {
 }
 
 /// The rate of a flow whose frames have `length` bytes on average, without frame check sequence.
-pub(super) fn rate(place: Place<'_>, length: f64) -> Result<Rate, Error> {
+pub(super) fn rate(place: Place<'_>, length: f64) -> Result<Rate> {
     let fields = place.fields()?;
     let choices = ["pps", "bps", "kbps", "mbps", "gbps", "percentage"];
     let choice = fields.choice(&choices, "pps")?;
@@ -108,7 +108,7 @@ pub(super) fn rate(place: Place<'_>, length: f64) -> Result<Rate, Error> {
 }
 
 /// Parses the duration of a flow.
-pub(super) fn duration(place: Place<'_>) -> Result<Extent, Error> {
+pub(super) fn duration(place: Place<'_>) -> Result<Extent> {
     let fields = place.fields()?;
     let choices = ["continuous", "fixed_packets", "fixed_seconds", "burst"];
     let choice = fields.choice(&choices, "continuous")?;
@@ -147,7 +147,7 @@ pub(super) fn duration(place: Place<'_>) -> Result<Extent, Error> {
     Ok(extent)
 }
 
-fn whole(fields: &Fields<'_>, name: &'static str, low: u64, default: u64) -> Result<u64, Error> {
+fn whole(fields: &Fields<'_>, name: &'static str, low: u64, default: u64) -> Result<u64> {
     match fields.get(name) {
         Some(place) => place.integer(low, u32::MAX.into()),
         None => Ok(default),
@@ -156,7 +156,7 @@ fn whole(fields: &Fields<'_>, name: &'static str, low: u64, default: u64) -> Res
 
 /// Parses a time, and returns nanoseconds. A time in bytes depends on the link speed, so only 0 and
 /// the `usual` gap of Ethernet are accepted.
-fn time(place: Place<'_>, usual: f64) -> Result<u64, Error> {
+fn time(place: Place<'_>, usual: f64) -> Result<u64> {
     let fields = place.fields()?;
     let choice = fields.choice(&["bytes", "nanoseconds", "microseconds"], "bytes")?;
     let number = match fields.get(choice) {
@@ -179,7 +179,7 @@ fn time(place: Place<'_>, usual: f64) -> Result<u64, Error> {
 }
 
 /// Parses the metrics.
-pub(super) fn metrics(place: Place<'_>) -> Result<Metrics, Error> {
+pub(super) fn metrics(place: Place<'_>) -> Result<Metrics> {
     let fields = place.fields()?;
     let flag = |fields: &Fields<'_>, name: &'static str| match fields.get(name) {
         Some(place) => place.boolean(),
@@ -216,7 +216,7 @@ pub(super) fn metrics(place: Place<'_>) -> Result<Metrics, Error> {
 }
 
 /// Checks a switch whose only supported value is off.
-pub(super) fn off(fields: &Fields<'_>, name: &'static str, why: &str) -> Result<(), Error> {
+pub(super) fn off(fields: &Fields<'_>, name: &'static str, why: &str) -> Result<()> {
     match fields.get(name) {
         Some(place) if place.boolean()? => Err(place.unsupported(why, "false")),
         _ => Ok(()),

@@ -1,12 +1,12 @@
 //! Converts the packet headers of the model to layers of a recipe.
 
-use super::error::Error;
 use super::fields::{Absent, HEADERS, OTHERS, Row, SUPPORTED, row};
 use super::options;
 use super::pattern::{self, Checksum, Format, Pattern, combine, constant, hex, part};
 use super::place::{Fields, Place};
+use crate::error::{Error, Result};
 use crate::protocol::Id;
-use crate::recipe::{Layer, Recipe, RecipeError, Value};
+use crate::recipe::{Layer, Recipe, Value};
 use crate::table;
 use crate::values::Values;
 
@@ -19,7 +19,7 @@ pub(super) struct Packet {
 
 impl Packet {
     /// The smallest length of a packet, including `reserved` bytes at the end.
-    pub(super) fn room(&self, reserved: usize) -> Result<usize, RecipeError> {
+    pub(super) fn room(&self, reserved: usize) -> Result<usize> {
         let template = Recipe { layers: self.layers.clone() }.compile(reserved)?;
         let custom = self.custom.len();
         Ok((template.head().len() + custom + reserved).max(template.min_len()))
@@ -27,7 +27,7 @@ impl Packet {
 }
 
 /// Parses the headers of a flow.
-pub(super) fn read(packet: Option<Place<'_>>) -> Result<Packet, Error> {
+pub(super) fn read(packet: Option<Place<'_>>) -> Result<Packet> {
     let mut read = Packet { layers: Vec::new(), custom: Vec::new() };
     if let Some(packet) = packet {
         packet.each(|header| add(header, &mut read))?;
@@ -60,7 +60,7 @@ fn fall_back(layers: &mut [Layer]) {
     }
 }
 
-fn add(place: Place<'_>, packet: &mut Packet) -> Result<(), Error> {
+fn add(place: Place<'_>, packet: &mut Packet) -> Result<()> {
     let fields = place.fields()?;
     let all: Vec<_> = SUPPORTED.iter().chain(&OTHERS).copied().collect();
     let choice = fields.choice_of(&all, &SUPPORTED, "ethernet")?;
@@ -90,7 +90,7 @@ fn add(place: Place<'_>, packet: &mut Packet) -> Result<(), Error> {
 }
 
 /// Adds a header that maps to a layer.
-fn layer(place: Place<'_>, name: &str, layers: &mut Vec<Layer>) -> Result<(), Error> {
+fn layer(place: Place<'_>, name: &str, layers: &mut Vec<Layer>) -> Result<()> {
     let Some(header) = HEADERS.iter().find(|header| header.model == name) else {
         return Err(place.unsupported("this header is not supported", &SUPPORTED.join(", ")));
     };
@@ -131,7 +131,7 @@ fn layer(place: Place<'_>, name: &str, layers: &mut Vec<Layer>) -> Result<(), Er
     Ok(())
 }
 
-fn set_row(layer: &mut Layer, fields: &Fields<'_>, row: &Row) -> Result<(), Error> {
+fn set_row(layer: &mut Layer, fields: &Fields<'_>, row: &Row) -> Result<()> {
     let Some(field) = layer.protocol.field(row.recipe) else {
         return Err(fields.place().error(format!("no field '{}'", row.recipe)));
     };
@@ -163,27 +163,22 @@ fn set_row(layer: &mut Layer, fields: &Fields<'_>, row: &Row) -> Result<(), Erro
     set(layer, &place, row.recipe, values)
 }
 
-fn set(layer: &mut Layer, place: &Place<'_>, name: &str, values: Values) -> Result<(), Error> {
+fn set(layer: &mut Layer, place: &Place<'_>, name: &str, values: Values) -> Result<()> {
     layer.set(name, values).map_err(|error| refused(place, &error))?;
     Ok(())
 }
 
-fn set_bytes(
-    layer: &mut Layer,
-    place: &Place<'_>,
-    name: &str,
-    bytes: Vec<u8>,
-) -> Result<(), Error> {
+fn set_bytes(layer: &mut Layer, place: &Place<'_>, name: &str, bytes: Vec<u8>) -> Result<()> {
     layer.set_bytes(name, bytes).map_err(|error| refused(place, &error))?;
     Ok(())
 }
 
-fn refused(place: &Place<'_>, error: &RecipeError) -> Error {
+fn refused(place: &Place<'_>, error: &Error) -> Error {
     place.error(error.to_string())
 }
 
 /// Checks a field whose only supported value is `due`.
-fn fixed(place: Place<'_>, due: u64) -> Result<(), Error> {
+fn fixed(place: Place<'_>, due: u64) -> Result<()> {
     match pattern::read(place, Format::number(64), 0)? {
         Pattern::Auto => Ok(()),
         Pattern::Values(Values::Constant(value)) if value == due.into() => Ok(()),
@@ -191,7 +186,7 @@ fn fixed(place: Place<'_>, due: u64) -> Result<(), Error> {
     }
 }
 
-fn set_checksum(layer: &mut Layer, fields: &Fields<'_>, name: &'static str) -> Result<(), Error> {
+fn set_checksum(layer: &mut Layer, fields: &Fields<'_>, name: &'static str) -> Result<()> {
     let place = fields.part(name);
     match pattern::checksum(place)? {
         Checksum::Custom(value) => set(layer, &place, "checksum", Values::Constant(value)),
@@ -205,7 +200,7 @@ fn set_checksum(layer: &mut Layer, fields: &Fields<'_>, name: &'static str) -> R
 }
 
 /// The TPID of a tag is the type field of the preceding header.
-fn tag_protocol(fields: &Fields<'_>, layers: &mut [Layer]) -> Result<(), Error> {
+fn tag_protocol(fields: &Fields<'_>, layers: &mut [Layer]) -> Result<()> {
     const UNSET: u128 = 0xffff;
     let Some(place) = fields.get("tpid") else {
         return Ok(());
@@ -225,7 +220,7 @@ fn tag_protocol(fields: &Fields<'_>, layers: &mut [Layer]) -> Result<(), Error> 
     }
 }
 
-fn ipv4(layer: &mut Layer, fields: &Fields<'_>) -> Result<(), Error> {
+fn ipv4(layer: &mut Layer, fields: &Fields<'_>) -> Result<()> {
     set_checksum(layer, fields, "header_checksum")?;
     let place = fields.part("priority");
     let priority = place.fields()?;
@@ -268,13 +263,13 @@ fn ipv4(layer: &mut Layer, fields: &Fields<'_>) -> Result<(), Error> {
 }
 
 /// Splits an octet: the upper six bits are the DSCP, the others ECN.
-fn split_octet(layer: &mut Layer, place: &Place<'_>, octet: Values) -> Result<(), Error> {
+fn split_octet(layer: &mut Layer, place: &Place<'_>, octet: Values) -> Result<()> {
     let octet = [(octet, 8)];
     set(layer, place, "dscp", combine(place, &octet, |octet| octet[0] >> 2)?)?;
     set(layer, place, "ecn", combine(place, &octet, |octet| octet[0] & 3)?)
 }
 
-fn ipv6(layer: &mut Layer, fields: &Fields<'_>) -> Result<(), Error> {
+fn ipv6(layer: &mut Layer, fields: &Fields<'_>) -> Result<()> {
     let place = fields.part("traffic_class");
     split_octet(layer, &place, part(fields, "traffic_class", 8)?.0)?;
     match fields.get("dst_usids") {
@@ -283,7 +278,7 @@ fn ipv6(layer: &mut Layer, fields: &Fields<'_>) -> Result<(), Error> {
     }
 }
 
-fn tcp(layer: &mut Layer, fields: &Fields<'_>) -> Result<(), Error> {
+fn tcp(layer: &mut Layer, fields: &Fields<'_>) -> Result<()> {
     // From the highest bit to the lowest.
     const FLAGS: [&str; 9] = [
         "ecn_ns", "ecn_cwr", "ecn_echo", "ctl_urg", "ctl_ack", "ctl_psh", "ctl_rst", "ctl_syn",
@@ -296,7 +291,7 @@ fn tcp(layer: &mut Layer, fields: &Fields<'_>) -> Result<(), Error> {
     set(layer, fields.place(), "flags", flags)
 }
 
-fn gre(layer: &mut Layer, fields: &Fields<'_>) -> Result<(), Error> {
+fn gre(layer: &mut Layer, fields: &Fields<'_>) -> Result<()> {
     let place = fields.part("checksum");
     let present = constant(fields, "checksum_present", 1)? == 1;
     match pattern::checksum(place)? {
@@ -310,7 +305,7 @@ fn gre(layer: &mut Layer, fields: &Fields<'_>) -> Result<(), Error> {
 }
 
 /// Custom bytes: after the headers, or a whole frame.
-fn custom(place: Place<'_>, packet: &mut Packet) -> Result<(), Error> {
+fn custom(place: Place<'_>, packet: &mut Packet) -> Result<()> {
     let fields = place.fields()?;
     let place = fields.need("bytes")?;
     let mut bytes = hex(&place)?;
@@ -335,7 +330,7 @@ fn custom(place: Place<'_>, packet: &mut Packet) -> Result<(), Error> {
 }
 
 /// An IPv6 segment routing header (RFC 8754).
-fn extension(place: Place<'_>, layers: &mut Vec<Layer>) -> Result<(), Error> {
+fn extension(place: Place<'_>, layers: &mut Vec<Layer>) -> Result<()> {
     let fields = place.fields()?;
     fields.choice(&["routing"], "routing")?;
     let mut layer = Layer::named("routing").map_err(|error| refused(&place, &error))?;

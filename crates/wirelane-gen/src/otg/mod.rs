@@ -15,7 +15,6 @@
 //! [Open Traffic Generator]: https://github.com/open-traffic-generator/models
 
 mod config;
-mod error;
 mod fields;
 mod flow;
 mod headers;
@@ -27,5 +26,4 @@ mod size;
 mod yaml;
 
 pub use config::{Config, Flow, Port, parse};
-pub use error::Error;
 pub use flow::Metrics;

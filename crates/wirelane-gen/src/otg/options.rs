@@ -1,14 +1,14 @@
 //! Header parts of variable length: IPv4 options and IPv6 segment routing. Their values are
 //! constant.
 
-use super::error::Error;
 use super::pattern::{self, Format, Pattern, constant, hex};
 use super::place::{Fields, Place};
+use crate::error::Result;
 use crate::protocol::Kind;
 use crate::values::Values;
 
 /// The options of an IPv4 header.
-pub(super) fn read(options: &Place<'_>) -> Result<Vec<u8>, Error> {
+pub(super) fn read(options: &Place<'_>) -> Result<Vec<u8>> {
     let bytes = options.each(option)?.concat();
     // RFC 791 section 3.1: the header has at most 15 words, including 5 fixed words.
     if bytes.len() > 40 {
@@ -17,7 +17,7 @@ pub(super) fn read(options: &Place<'_>) -> Result<Vec<u8>, Error> {
     Ok(bytes)
 }
 
-fn option(place: Place<'_>) -> Result<Vec<u8>, Error> {
+fn option(place: Place<'_>) -> Result<Vec<u8>> {
     let fields = place.fields()?;
     let choices = ["router_alert", "custom", "timestamp", "end_of_options"];
     let bytes = match fields.choice(&choices, "router_alert")? {
@@ -31,7 +31,7 @@ fn option(place: Place<'_>) -> Result<Vec<u8>, Error> {
     Ok(bytes)
 }
 
-fn custom(place: Place<'_>) -> Result<Vec<u8>, Error> {
+fn custom(place: Place<'_>) -> Result<Vec<u8>> {
     let fields = place.fields()?;
     let kind = fields.part("type").fields()?;
     let octet = constant(&kind, "copied_flag", 1)? << 7
@@ -56,7 +56,7 @@ fn custom(place: Place<'_>) -> Result<Vec<u8>, Error> {
 }
 
 /// RFC 791 section 3.1.
-fn timestamp(place: Place<'_>) -> Result<Vec<u8>, Error> {
+fn timestamp(place: Place<'_>) -> Result<Vec<u8>> {
     let fields = place.fields()?;
     let pointer = fields.part("pointer").fields()?;
     let pointer_octet = match pointer.choice(&["auto", "value"], "auto")? {
@@ -92,12 +92,12 @@ fn timestamp(place: Place<'_>) -> Result<Vec<u8>, Error> {
         .concat())
 }
 
-fn address(fields: &Fields<'_>) -> Result<u32, Error> {
+fn address(fields: &Fields<'_>) -> Result<u32> {
     Ok(one(fields.part("address"), Format { kind: Kind::Ipv4, bits: 32 })? as u32)
 }
 
 /// Parses a pattern with one value; 0 if it is absent.
-fn one(place: Place<'_>, format: Format) -> Result<u128, Error> {
+fn one(place: Place<'_>, format: Format) -> Result<u128> {
     if place.is_absent() {
         return Ok(0);
     }
@@ -108,7 +108,7 @@ fn one(place: Place<'_>, format: Format) -> Result<u128, Error> {
 }
 
 /// The `segments left` field, and the rest of the header (RFC 8754 section 2).
-pub(super) fn segment_routing(place: Place<'_>) -> Result<(u128, Vec<u8>), Error> {
+pub(super) fn segment_routing(place: Place<'_>) -> Result<(u128, Vec<u8>)> {
     let fields = place.fields()?;
     let segments = fields.part("segment_list").each(|segment| {
         let fields = segment.fields()?;
@@ -136,7 +136,7 @@ pub(super) fn segment_routing(place: Place<'_>) -> Result<(u128, Vec<u8>), Error
     Ok((left, data))
 }
 
-fn computed(fields: &Fields<'_>, name: &'static str, value: u128) -> Result<u128, Error> {
+fn computed(fields: &Fields<'_>, name: &'static str, value: u128) -> Result<u128> {
     let place = fields.part(name);
     if place.is_absent() {
         return Ok(value);

@@ -3,8 +3,8 @@
 
 use std::hash::{BuildHasher, RandomState};
 
-use super::error::Error;
 use super::place::{Fields, Place};
+use crate::error::Result;
 use crate::protocol::Kind;
 use crate::values::Values;
 
@@ -37,7 +37,7 @@ impl Format {
     }
 
     /// Parses one value in the notation of the field.
-    pub(super) fn value(self, place: &Place<'_>) -> Result<u128, Error> {
+    pub(super) fn value(self, place: &Place<'_>) -> Result<u128> {
         let text = place.text()?;
         let wrong = |what: &str| place.error(format!("'{text}' is no {what}"));
         match self.kind {
@@ -56,7 +56,7 @@ impl Format {
 }
 
 /// Parses a pattern; `default` is the value of the model for an absent number.
-pub(super) fn read(place: Place<'_>, format: Format, default: u128) -> Result<Pattern, Error> {
+pub(super) fn read(place: Place<'_>, format: Format, default: u128) -> Result<Pattern> {
     const CHOICES: [&str; 6] = ["value", "values", "increment", "decrement", "random", "auto"];
     let fields = place.fields()?;
     refuse_tags(&fields)?;
@@ -92,7 +92,7 @@ pub(super) fn read(place: Place<'_>, format: Format, default: u128) -> Result<Pa
     Ok(pattern)
 }
 
-fn count(place: Place<'_>, format: Format, default: u128, down: bool) -> Result<Values, Error> {
+fn count(place: Place<'_>, format: Format, default: u128, down: bool) -> Result<Values> {
     let fields = place.fields()?;
     let value = |key, default| match fields.get(key) {
         Some(place) => format.value(&place),
@@ -112,7 +112,7 @@ fn count(place: Place<'_>, format: Format, default: u128, down: bool) -> Result<
     })
 }
 
-fn draw(place: Place<'_>, format: Format) -> Result<Values, Error> {
+fn draw(place: Place<'_>, format: Format) -> Result<Values> {
     let fields = place.fields()?;
     let value = |key, default| match fields.get(key) {
         Some(place) => format.value(&place),
@@ -145,11 +145,7 @@ fn draw(place: Place<'_>, format: Format) -> Result<Values, Error> {
 }
 
 /// Parses a part of a field with `bits` bits and a default of 0.
-pub(super) fn part(
-    fields: &Fields<'_>,
-    name: &'static str,
-    bits: u8,
-) -> Result<(Values, u8), Error> {
+pub(super) fn part(fields: &Fields<'_>, name: &'static str, bits: u8) -> Result<(Values, u8)> {
     let place = fields.part(name);
     if place.is_absent() {
         return Ok((Values::Constant(0), bits));
@@ -161,7 +157,7 @@ pub(super) fn part(
 }
 
 /// Parses a part with a constant value.
-pub(super) fn constant(fields: &Fields<'_>, name: &'static str, bits: u8) -> Result<u128, Error> {
+pub(super) fn constant(fields: &Fields<'_>, name: &'static str, bits: u8) -> Result<u128> {
     match part(fields, name, bits)? {
         (Values::Constant(value), _) => Ok(value),
         _ => Err(fields.part(name).unsupported("not supported", "value")),
@@ -169,7 +165,7 @@ pub(super) fn constant(fields: &Fields<'_>, name: &'static str, bits: u8) -> Res
 }
 
 /// Parses an even number of hexadecimal digits.
-pub(super) fn hex(place: &Place<'_>) -> Result<Vec<u8>, Error> {
+pub(super) fn hex(place: &Place<'_>) -> Result<Vec<u8>> {
     let text = place.text()?;
     let digits = text.strip_prefix("0x").unwrap_or(text).as_bytes();
     let digit = |byte: &u8| char::from(*byte).to_digit(16);
@@ -191,7 +187,7 @@ pub(super) enum Checksum {
 }
 
 /// Parses a checksum.
-pub(super) fn checksum(place: Place<'_>) -> Result<Checksum, Error> {
+pub(super) fn checksum(place: Place<'_>) -> Result<Checksum> {
     let fields = place.fields()?;
     let checksum = match fields.choice(&["generated", "custom"], "generated")? {
         "custom" => Checksum::Custom(fields.need("custom")?.integer(0, 0xffff)?.into()),
@@ -212,7 +208,7 @@ pub(super) fn combine(
     place: &Place<'_>,
     parts: &[(Values, u8)],
     combine: impl Fn(&[u128]) -> u128,
-) -> Result<Values, Error> {
+) -> Result<Values> {
     let list = |(values, bits): &(Values, u8)| list(values, Format::number(*bits).max());
     let all: Vec<Vec<u128>> = parts.iter().map(list).collect::<Option<_>>().unwrap_or_default();
     let together = all.iter().try_fold(1u64, |together, list| {
@@ -248,7 +244,7 @@ fn list(values: &Values, max: u128) -> Option<Vec<u128>> {
 }
 
 /// Refuses metric tags, which split the figures of a flow by the values of a field.
-fn refuse_tags(fields: &Fields<'_>) -> Result<(), Error> {
+fn refuse_tags(fields: &Fields<'_>) -> Result<()> {
     match fields.get("metric_tags") {
         Some(tags) => {
             tags.refuse("not supported: figures are per flow; make a flow for each value")

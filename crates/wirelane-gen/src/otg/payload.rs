@@ -1,9 +1,9 @@
 //! Payloads.
 
-use super::error::Error;
 use super::headers::Packet;
 use super::pattern::hex;
 use super::place::Place;
+use crate::error::{Error, Result};
 use crate::recipe::{Layer, Recipe};
 use crate::sizes::Sizes;
 use crate::table::FILL_COUNT;
@@ -15,7 +15,7 @@ pub(super) fn read(
     packet: Packet,
     sizes: &Sizes,
     reserved: usize,
-) -> Result<Recipe, Error> {
+) -> Result<Recipe> {
     let fields = place.fields()?;
     let choices = ["fixed", "increment_byte", "decrement_byte", "increment_word", "decrement_word"];
     let choice = fields.choice(&choices, "fixed")?;
@@ -70,7 +70,7 @@ pub(super) fn read(
         }
         Ok(())
     };
-    set().map_err(|error: crate::recipe::RecipeError| place.error(error.to_string()))?;
+    set().map_err(|error: Error| place.error(error.to_string()))?;
     if !layer.settings.is_empty() {
         recipe.layers.push(layer);
     }
@@ -78,7 +78,7 @@ pub(super) fn read(
 }
 
 /// The number of bytes after the headers, for frames of equal size.
-fn room(place: &Place<'_>, recipe: &Recipe, sizes: &Sizes) -> Result<usize, Error> {
+fn room(place: &Place<'_>, recipe: &Recipe, sizes: &Sizes) -> Result<usize> {
     let size = match sizes {
         Sizes::List(list) if list.len() == 1 => usize::from(list[0]),
         _ => {

@@ -3,8 +3,8 @@
 use std::cell::{Cell, RefCell};
 use std::fmt::Write;
 
-use super::error::Error;
 use super::yaml::{Content, Node};
+use crate::error::{Error, Result};
 
 /// A node and its path.
 #[derive(Clone, Copy)]
@@ -49,7 +49,7 @@ impl<'a> Place<'a> {
     }
 
     /// Reserves `values` list entries from the budget.
-    pub(super) fn list(&self, values: u64) -> Result<(), Error> {
+    pub(super) fn list(&self, values: u64) -> Result<()> {
         match self.budget.0.get().checked_sub(values) {
             Some(left) => {
                 self.budget.0.set(left);
@@ -62,7 +62,7 @@ impl<'a> Place<'a> {
     /// An error with the message `what` at this place.
     pub(super) fn error(&self, what: impl Into<String>) -> Error {
         let (line, column) = self.position();
-        Error { line, column, path: self.path(), what: what.into() }
+        Error::new(what).at(line, column, self.path())
     }
 
     fn position(&self) -> (usize, usize) {
@@ -100,7 +100,7 @@ impl<'a> Place<'a> {
     }
 
     /// The fields of a map; none if the value is absent.
-    pub(super) fn fields(self) -> Result<Fields<'a>, Error> {
+    pub(super) fn fields(self) -> Result<Fields<'a>> {
         let entries: &[_] = match &self.node.content {
             Content::Map(entries) => entries,
             Content::Null => &[],
@@ -110,7 +110,7 @@ impl<'a> Place<'a> {
     }
 
     /// The items of a list; none if the value is absent.
-    pub(super) fn items(&self) -> Result<&'a [Node], Error> {
+    pub(super) fn items(&self) -> Result<&'a [Node]> {
         match &self.node.content {
             Content::List(items) => Ok(items),
             Content::Null => Ok(&[]),
@@ -119,10 +119,7 @@ impl<'a> Place<'a> {
     }
 
     /// Calls `read` for each item of a list.
-    pub(super) fn each<T>(
-        &self,
-        mut read: impl FnMut(Place<'_>) -> Result<T, Error>,
-    ) -> Result<Vec<T>, Error> {
+    pub(super) fn each<T>(&self, mut read: impl FnMut(Place<'_>) -> Result<T>) -> Result<Vec<T>> {
         let item = |(index, node)| {
             read(Place { node, parent: Some(self), step: Step::Item(index), budget: self.budget })
         };
@@ -130,7 +127,7 @@ impl<'a> Place<'a> {
     }
 
     /// Text, quoted or not.
-    pub(super) fn text(&self) -> Result<&'a str, Error> {
+    pub(super) fn text(&self) -> Result<&'a str> {
         match &self.node.content {
             Content::Text { text, .. } => Ok(text),
             _ => Err(self.error(format!("{} where text is due", self.kind()))),
@@ -138,7 +135,7 @@ impl<'a> Place<'a> {
     }
 
     /// The value, which must be one of `options`.
-    pub(super) fn one_of(&self, options: &[&'static str]) -> Result<&'static str, Error> {
+    pub(super) fn one_of(&self, options: &[&'static str]) -> Result<&'static str> {
         self.one_of_known(options, options)
     }
 
@@ -147,7 +144,7 @@ impl<'a> Place<'a> {
         &self,
         known: &[&'static str],
         supported: &[&'static str],
-    ) -> Result<&'static str, Error> {
+    ) -> Result<&'static str> {
         let text = self.text()?;
         let found = known.iter().find(|option| **option == text).copied();
         found.ok_or_else(|| {
@@ -156,7 +153,7 @@ impl<'a> Place<'a> {
     }
 
     /// `true` or `false`.
-    pub(super) fn boolean(&self) -> Result<bool, Error> {
+    pub(super) fn boolean(&self) -> Result<bool> {
         match &self.node.content {
             Content::Text { text, quoted: false } if text == "true" => Ok(true),
             Content::Text { text, quoted: false } if text == "false" => Ok(false),
@@ -166,7 +163,7 @@ impl<'a> Place<'a> {
 
     /// An integer from `low` to `high`, inclusive. It may be quoted, as Protobuf quotes 64-bit
     /// numbers.
-    pub(super) fn integer(&self, low: u64, high: u64) -> Result<u64, Error> {
+    pub(super) fn integer(&self, low: u64, high: u64) -> Result<u64> {
         let text = self.text()?;
         let value = match text.strip_prefix("0x") {
             Some(digits) if digits.bytes().all(|byte| byte.is_ascii_hexdigit()) => {
@@ -183,7 +180,7 @@ impl<'a> Place<'a> {
     }
 
     /// A finite number from `low` to `high`, inclusive.
-    pub(super) fn number(&self, low: f64, high: f64) -> Result<f64, Error> {
+    pub(super) fn number(&self, low: f64, high: f64) -> Result<f64> {
         let text = self.text()?;
         let plain =
             text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'.' | b'e' | b'E' | b'+' | b'-'));
@@ -195,7 +192,7 @@ impl<'a> Place<'a> {
     }
 
     /// Returns an error with the reason `why`, unless the value is null or an empty list or map.
-    pub(super) fn refuse(&self, why: &str) -> Result<(), Error> {
+    pub(super) fn refuse(&self, why: &str) -> Result<()> {
         match &self.node.content {
             Content::Null => Ok(()),
             Content::List(items) if items.is_empty() => Ok(()),
@@ -244,7 +241,7 @@ impl<'a> Fields<'a> {
     }
 
     /// The field `key`, which the model requires.
-    pub(super) fn need(&self, key: &'a str) -> Result<Place<'_>, Error> {
+    pub(super) fn need(&self, key: &'a str) -> Result<Place<'_>> {
         self.get(key).ok_or_else(|| self.place.error(format!("'{key}' is missing")))
     }
 
@@ -254,7 +251,7 @@ impl<'a> Fields<'a> {
         &self,
         options: &[&'static str],
         default: &'static str,
-    ) -> Result<&'static str, Error> {
+    ) -> Result<&'static str> {
         self.choice_of(options, options, default)
     }
 
@@ -264,7 +261,7 @@ impl<'a> Fields<'a> {
         options: &[&'static str],
         supported: &[&'static str],
         default: &'static str,
-    ) -> Result<&'static str, Error> {
+    ) -> Result<&'static str> {
         let present = options.iter().find(|option| self.has(option)).copied();
         let chosen = match self.get("choice") {
             Some(choice) => choice.one_of_known(options, supported)?,
@@ -289,7 +286,7 @@ impl<'a> Fields<'a> {
     }
 
     /// Refuses fields that were not requested.
-    pub(super) fn finish(self) -> Result<(), Error> {
+    pub(super) fn finish(self) -> Result<()> {
         let known = self.known.into_inner();
         let Some((key, node)) =
             self.entries.iter().find(|(name, _)| !known.contains(&name.as_str()))

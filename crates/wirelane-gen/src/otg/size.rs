@@ -1,7 +1,7 @@
 //! Frame sizes. Sizes of the model include the frame check sequence; sizes of Wirelane do not.
 
-use super::error::Error;
 use super::place::{Fields, Place};
+use crate::error::Result;
 use crate::sizes::Sizes;
 
 /// Bytes of the frame check sequence.
@@ -22,7 +22,7 @@ const PREDEFINED: [(&str, &[(u16, u32)]); 5] = [
 
 /// Parses the sizes of a flow that needs at least `room` bytes. Smaller sizes of a predefined
 /// distribution, or of a flow without a size, are raised to `room`.
-pub(super) fn read(place: Place<'_>, room: usize) -> Result<Sizes, Error> {
+pub(super) fn read(place: Place<'_>, room: usize) -> Result<Sizes> {
     if place.is_absent() {
         return Ok(Sizes::fixed(without_fcs(SHORTEST).max(room as u16)));
     }
@@ -61,7 +61,7 @@ pub(super) fn read(place: Place<'_>, room: usize) -> Result<Sizes, Error> {
     Ok(sizes)
 }
 
-fn increment(place: Place<'_>) -> Result<Sizes, Error> {
+fn increment(place: Place<'_>) -> Result<Sizes> {
     let fields = place.fields()?;
     let (start, end) = (size(&fields, "start", 64)?, size(&fields, "end", 1518)?);
     let step = match fields.get("step") {
@@ -75,7 +75,7 @@ fn increment(place: Place<'_>) -> Result<Sizes, Error> {
     Ok(Sizes::Range { first: start, last: end, step })
 }
 
-fn weighted(place: Place<'_>, room: usize) -> Result<Sizes, Error> {
+fn weighted(place: Place<'_>, room: usize) -> Result<Sizes> {
     let fields = place.fields()?;
     let pairs = match fields.choice(&["predefined", "custom"], "predefined")? {
         "custom" => {
@@ -111,7 +111,7 @@ fn weighted(place: Place<'_>, room: usize) -> Result<Sizes, Error> {
     Ok(Sizes::Weighted(pairs))
 }
 
-fn size(fields: &Fields<'_>, name: &'static str, default: u64) -> Result<u16, Error> {
+fn size(fields: &Fields<'_>, name: &'static str, default: u64) -> Result<u16> {
     match fields.get(name) {
         Some(place) => place.integer(SHORTEST, LONGEST).map(without_fcs),
         None => Ok(without_fcs(default)),

@@ -7,7 +7,7 @@ use std::collections::{HashMap, HashSet};
 
 use saphyr_parser::{Event, Parser, ScalarStyle, Span};
 
-use super::error::Error;
+use crate::error::{Error, Result};
 
 /// A value of the file with its position.
 #[derive(Clone, Debug)]
@@ -36,15 +36,14 @@ const REPEATED: usize = 64 << 20;
 const NODE: usize = size_of::<(String, Node)>();
 
 /// Parses the single document of `text`.
-pub(super) fn read(text: &str) -> Result<Node, Error> {
+pub(super) fn read(text: &str) -> Result<Node> {
     let mut reader = Reader::default();
     let mut document = None;
     for event in Parser::new_from_str(text) {
-        let (event, span) = event.map_err(|error| Error {
-            line: error.marker().line(),
-            column: error.marker().col() + 1,
-            path: String::new(),
-            what: format!("not valid YAML: {}", error.info()),
+        let (event, span) = event.map_err(|error| {
+            let (line, column) = (error.marker().line(), error.marker().col() + 1);
+            let wrong = Error::new(format!("not valid YAML: {}", error.info()));
+            wrong.at(line, column, String::new())
         })?;
         if let Some(node) = reader.take(event, span)? {
             if document.is_some() {
@@ -87,7 +86,7 @@ struct Anchored {
 
 impl Reader {
     /// Processes the next event. Returns the root node at the end of the document.
-    fn take(&mut self, event: Event<'_>, span: Span) -> Result<Option<Node>, Error> {
+    fn take(&mut self, event: Event<'_>, span: Span) -> Result<Option<Node>> {
         match event {
             Event::Scalar(text, style, anchor, tag) => {
                 if tag.is_some_and(|tag| !tag.is_yaml_core_schema()) {
@@ -128,12 +127,7 @@ impl Reader {
         }
     }
 
-    fn enter(
-        &mut self,
-        content: Content,
-        anchor: usize,
-        span: Span,
-    ) -> Result<Option<Node>, Error> {
+    fn enter(&mut self, content: Content, anchor: usize, span: Span) -> Result<Option<Node>> {
         if self.open.len() >= DEPTH {
             return Err(wrong(span, "nested too deeply"));
         }
@@ -150,7 +144,7 @@ impl Reader {
         bytes: usize,
         height: usize,
         span: Span,
-    ) -> Result<Option<Node>, Error> {
+    ) -> Result<Option<Node>> {
         if self.open.len() + height > DEPTH + 1 {
             return Err(wrong(span, "nested too deeply"));
         }
@@ -187,7 +181,7 @@ impl Reader {
 }
 
 /// The sum of the repeated bytes, limited by [`REPEATED`].
-fn repeat(before: usize, bytes: usize, span: Span) -> Result<usize, Error> {
+fn repeat(before: usize, bytes: usize, span: Span) -> Result<usize> {
     let sum = before.checked_add(bytes).filter(|sum| *sum <= REPEATED);
     sum.ok_or_else(|| wrong(span, "the aliases of this file repeat too much"))
 }
@@ -198,7 +192,7 @@ fn at(span: Span, content: Content) -> Node {
 
 fn wrong(span: Span, what: impl Into<String>) -> Error {
     let Node { line, column, .. } = at(span, Content::Null);
-    Error { line, column, path: String::new(), what: what.into() }
+    Error::new(what).at(line, column, String::new())
 }
 
 #[cfg(test)]
@@ -241,7 +235,10 @@ mod tests {
     #[test]
     fn errors_have_a_line() {
         let error = read("a: 1\nb: [1, 2\nc: 3\n").unwrap_err();
-        assert!(error.line >= 2 && error.what.starts_with("not valid YAML"), "{error}");
+        assert!(
+            error.place().unwrap().line >= 2 && error.message().starts_with("not valid YAML"),
+            "{error}"
+        );
         let error = read("a: 1\nb: 2\na: 3\n").unwrap_err();
         assert_eq!(error.to_string(), "line 3, column 1: the key 'a' for the second time");
     }
@@ -252,7 +249,7 @@ mod tests {
         let aliases = "*a, ".repeat(20_000);
         for text in [&long, &format!("{{{long}: 1}}"), &format!("[{long}]")] {
             let bomb = format!("a: &a {text}\nb: [{aliases}]\n");
-            assert!(read(&bomb).unwrap_err().what.contains("repeat too much"));
+            assert!(read(&bomb).unwrap_err().message().contains("repeat too much"));
         }
         // Each anchor around a node stores another copy of it.
         let nested: String = (0..60).map(|level| format!("&a{level} [")).collect();
@@ -269,7 +266,8 @@ mod tests {
         // A linear search for each key took minutes.
         assert!(started.elapsed().as_secs() < 20, "{:?}", started.elapsed());
         let twice = read(&format!("{keys}k77: 2\n")).unwrap_err();
-        assert_eq!((twice.line, &*twice.what), (200_001, "the key 'k77' for the second time"));
+        assert_eq!(twice.place().unwrap().line, 200_001);
+        assert_eq!(twice.message(), "the key 'k77' for the second time");
     }
 
     #[test]
@@ -280,12 +278,12 @@ mod tests {
             let previous = format!("*a{}, ", level - 1).repeat(8);
             bomb += &format!("- &a{level} [{}]\n", previous.trim_end_matches(", "));
         }
-        assert!(read(&bomb).unwrap_err().what.contains("repeat too much"));
+        assert!(read(&bomb).unwrap_err().message().contains("repeat too much"));
         let mut chain = String::from("- &a0 [x]\n");
         for level in 1..200 {
             chain += &format!("- &a{level} [*a{}]\n", level - 1);
         }
-        assert!(read(&chain).unwrap_err().what.contains("nested too deeply"));
+        assert!(read(&chain).unwrap_err().message().contains("nested too deeply"));
         assert!(read("a: &x [*x]\n").is_err());
         assert!(read(&"[".repeat(100_000)).is_err());
     }

@@ -7,6 +7,7 @@ use super::pseudonym::Pseudonyms;
 use super::rule::{PortRule, Rule, Side, TtlRule};
 use super::unique::{Turn, Unique};
 use super::walk::Edits;
+use crate::error::{Error, Result};
 
 /// The changes that are the same in every loop.
 #[derive(Clone, Debug, Default)]
@@ -27,7 +28,7 @@ impl Fixed {
     ///
     /// # Errors
     /// A rule of this kind exists, and only one is allowed.
-    pub(super) fn add(&mut self, rule: &Rule) -> Result<(), String> {
+    pub(super) fn add(&mut self, rule: &Rule) -> Result<()> {
         match *rule {
             Rule::Mac { side, from, to } => self.macs.push((side, from, to)),
             Rule::Address { side, from, to } => self.addresses.push((side, from, to)),
@@ -36,8 +37,10 @@ impl Fixed {
                 self.pseudonyms = Some(Pseudonyms::new(seed));
             }
             Rule::Ttl(ttl) if self.ttl.is_none() => self.ttl = Some(ttl),
-            Rule::Pseudonyms { .. } => return Err("pseudonyms have one seed; name one".into()),
-            Rule::Ttl(_) => return Err("the TTL is changed twice; leave one rule".into()),
+            Rule::Pseudonyms { .. } => {
+                return Err(Error::new("pseudonyms have one seed; name one"));
+            }
+            Rule::Ttl(_) => return Err(Error::new("the TTL is changed twice; leave one rule")),
             // [`Rewrite`](super::Rewrite) stores these rules separately.
             Rule::Vlan(_) | Rule::Unique { .. } => {}
         }

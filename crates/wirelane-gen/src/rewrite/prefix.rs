@@ -4,6 +4,8 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
+use crate::error::{Error, Result};
+
 /// A prefix such as `10.0.0.0/8`. A single address is a prefix of full length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Prefix {
@@ -97,11 +99,13 @@ impl fmt::Display for Prefix {
 }
 
 impl FromStr for Prefix {
-    type Err = String;
+    type Err = Error;
 
-    fn from_str(text: &str) -> Result<Self, String> {
-        let wrong =
-            || format!("'{text}' is no prefix; write 10.0.0.0/8, 2001:db8::/32 or 10.0.0.1");
+    fn from_str(text: &str) -> Result<Self> {
+        let wrong = || {
+            let valid = "10.0.0.0/8, 2001:db8::/32 or 10.0.0.1";
+            Error::new(format!("'{text}' is no prefix; write {valid}"))
+        };
         let (address, length) = match text.split_once('/') {
             Some((address, length)) if length.bytes().all(|byte| byte.is_ascii_digit()) => {
                 (address, Some(length.parse().map_err(|_| wrong())?))
@@ -113,7 +117,8 @@ impl FromStr for Prefix {
         let prefix = Self::new(address, length.unwrap_or(if address.is_ipv4() { 32 } else { 128 }))
             .ok_or_else(wrong)?;
         if prefix.address != address {
-            return Err(format!("'{text}' has bits behind its prefix; write {prefix}"));
+            let cause = format!("'{text}' has bits behind its prefix; write {prefix}");
+            return Err(Error::new(cause));
         }
         Ok(prefix)
     }

@@ -5,6 +5,7 @@ use std::str::FromStr;
 use wirelane_wire::MacAddr;
 
 use super::prefix::Prefix;
+use crate::error::{Error, Result};
 
 /// A rewrite rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -108,21 +109,21 @@ impl Rule {
     /// Parses `[src:|dst:]PREFIX=PREFIX`, such as `10.0.0.0/8=192.0.0.0/8`.
     ///
     /// # Errors
-    /// A message that shows the notation.
-    pub fn map_ip(text: &str) -> Result<Self, String> {
+    /// The text is malformed; the message shows the notation.
+    pub fn map_ip(text: &str) -> Result<Self> {
         let (side, rest) = side(text);
-        let (from, to) = rest
-            .split_once('=')
-            .ok_or_else(|| format!("'{text}' is no map; write 10.0.0.0/8=172.0.0.0/8"))?;
+        let (from, to) = rest.split_once('=').ok_or_else(|| {
+            Error::new(format!("'{text}' is no map; write 10.0.0.0/8=172.0.0.0/8"))
+        })?;
         let (from, to): (Prefix, Prefix) = (from.parse()?, to.parse()?);
         if from.address().is_ipv4() != to.address().is_ipv4() {
-            return Err(format!("'{text}' mixes IPv4 and IPv6"));
+            return Err(Error::new(format!("'{text}' mixes IPv4 and IPv6")));
         }
         if from.host_bits() > to.host_bits() {
             let most = to.length() - (from.host_bits() - to.host_bits());
-            return Err(format!(
+            return Err(Error::new(format!(
                 "{to} has no room for the hosts of {from}; write a prefix of at most {most} bits"
-            ));
+            )));
         }
         Ok(Self::Address { side, from, to })
     }
@@ -130,9 +131,10 @@ impl Rule {
     /// Parses `[src:|dst:]MAC=MAC` (one address) or `[src:|dst:]=MAC` (all).
     ///
     /// # Errors
-    /// A message that shows the notation.
-    pub fn map_mac(text: &str) -> Result<Self, String> {
-        let wrong = || format!("'{text}' is no map; write 02:00:00:00:00:01=02:00:00:00:00:02");
+    /// The text is malformed; the message shows the notation.
+    pub fn map_mac(text: &str) -> Result<Self> {
+        let wrong =
+            || Error::new(format!("'{text}' is no map; write 02:00:00:00:00:01=02:00:00:00:00:02"));
         let (side, rest) = side(text);
         let (from, to) = rest.split_once('=').ok_or_else(wrong)?;
         let mac = |text: &str| text.parse::<MacAddr>().map_err(|_| wrong());
@@ -144,10 +146,13 @@ impl Rule {
     /// `[src:|dst:]-1000`.
     ///
     /// # Errors
-    /// A message that shows the notation.
-    pub fn port(text: &str) -> Result<Self, String> {
-        let wrong =
-            || format!("'{text}' is no change of ports; write 80=8080, dst:=53 or src:+1000");
+    /// The text is malformed; the message shows the notation.
+    pub fn port(text: &str) -> Result<Self> {
+        let wrong = || {
+            Error::new(format!(
+                "'{text}' is no change of ports; write 80=8080, dst:=53 or src:+1000"
+            ))
+        };
         let (side, rest) = side(text);
         let port = |text: &str| number::<u16>(text).ok_or_else(wrong);
         if let Some(more) = rest.strip_prefix('+') {
@@ -177,10 +182,10 @@ fn number<T: FromStr>(text: &str) -> Option<T> {
 }
 
 impl FromStr for VlanRule {
-    type Err = String;
+    type Err = Error;
 
     /// Parses `push:ID`, `push:ID/PRIORITY`, `pop` or `set:ID`.
-    fn from_str(text: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self> {
         let id = |text| number::<u16>(text).filter(|id| *id < 4096);
         let rule = match text.split_once(':') {
             None if text == "pop" => Some(Self::Pop),
@@ -192,15 +197,17 @@ impl FromStr for VlanRule {
             }
             _ => None,
         };
-        rule.ok_or_else(|| format!("'{text}' is no change of VLANs; write push:100, pop or set:7"))
+        rule.ok_or_else(|| {
+            Error::new(format!("'{text}' is no change of VLANs; write push:100, pop or set:7"))
+        })
     }
 }
 
 impl FromStr for TtlRule {
-    type Err = String;
+    type Err = Error;
 
     /// Parses `64`, `-1` or `+1`.
-    fn from_str(text: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self> {
         let rule = if let Some(more) = text.strip_prefix('+') {
             number::<u8>(more).map(|more| Self::Add(more.into()))
         } else if let Some(less) = text.strip_prefix('-') {
@@ -208,7 +215,7 @@ impl FromStr for TtlRule {
         } else {
             number(text).map(Self::Set)
         };
-        rule.ok_or_else(|| format!("'{text}' is no TTL; write 64, -1 or +1"))
+        rule.ok_or_else(|| Error::new(format!("'{text}' is no TTL; write 64, -1 or +1")))
     }
 }
 
@@ -219,14 +226,19 @@ mod tests {
     #[test]
     fn notations_are_read() {
         let map = Rule::map_ip("src:10.0.0.0/8=172.16.0.0/8").unwrap_err();
-        assert!(map.contains("172.0.0.0/8"), "{map}");
+        assert!(map.message().contains("172.0.0.0/8"), "{map}");
         assert!(matches!(
             Rule::map_ip("src:10.0.0.0/8=172.0.0.0/8"),
             Ok(Rule::Address { side: Side::Source, .. })
         ));
         let narrow = Rule::map_ip("10.0.0.0/8=192.0.2.0/24").unwrap_err();
-        assert!(narrow.contains("no room") && narrow.contains("at most 8 bits"), "{narrow}");
-        assert!(Rule::map_ip("10.0.0.0/8=2001:db8::/32").unwrap_err().contains("mixes"));
+        assert!(
+            narrow.message().contains("no room") && narrow.message().contains("at most 8 bits"),
+            "{narrow}"
+        );
+        assert!(
+            Rule::map_ip("10.0.0.0/8=2001:db8::/32").unwrap_err().to_string().contains("mixes")
+        );
         let all = Rule::Port { side: Side::Both, from: Some(80), to: PortRule::Set(8080) };
         assert_eq!(Rule::port("80=8080"), Ok(all));
         let less = Rule::Port { side: Side::Source, from: None, to: PortRule::Add(65_535) };

@@ -10,6 +10,7 @@
 
 use super::prefix::Prefix;
 use super::special::{is_special_v4, is_special_v6, key, mix};
+use crate::error::{Error, Result};
 use std::net::IpAddr;
 
 /// The permuted domains of hosts.
@@ -55,8 +56,8 @@ impl Unique {
     /// Permutes all addresses, or only the addresses of the prefixes `within`.
     ///
     /// # Errors
-    /// A message if a prefix has fewer than two hosts, or includes special addresses.
-    pub(super) fn new(seed: u64, within: &[Prefix]) -> Result<Self, String> {
+    /// A prefix has fewer than two hosts, or includes special addresses.
+    pub(super) fn new(seed: u64, within: &[Prefix]) -> Result<Self> {
         let mut spaces = Vec::new();
         for prefix in within {
             let (least, is_special) = match prefix.address() {
@@ -64,10 +65,10 @@ impl Unique {
                 IpAddr::V6(address) => (10, is_special_v6(address.to_bits())),
             };
             if prefix.length() < least || is_special || prefix.host_bits() == 0 {
-                return Err(format!(
+                return Err(Error::new(format!(
                     "{prefix} cannot hold hosts that change from loop to loop; write a prefix of \
                      unicast addresses of at least {least} bits"
-                ));
+                )));
             }
             spaces.push(Space::Prefix(*prefix));
         }

@@ -251,7 +251,7 @@ fn arp_names_the_same_hosts() {
 
 #[test]
 fn rules_that_contradict_are_refused() {
-    let refused = |rules: &[Rule]| Rewrite::new(rules).unwrap_err();
+    let refused = |rules: &[Rule]| Rewrite::new(rules).unwrap_err().to_string();
     assert!(refused(&[Rule::Vlan(VlanRule::Pop), Rule::Vlan(VlanRule::Set(1))]).contains("twice"));
     let unique = Rule::Unique { seed: 0, within: vec!["10.0.0.1".parse().unwrap()] };
     assert!(refused(&[unique]).contains("10.0.0.1/32"));

@@ -264,7 +264,8 @@ impl KernelLane {
         let shared = Arc::clone(&self.shared);
         let Some(share) = self.shares.first() else { return Ok(()) };
         let stream = share.stream.clone();
-        let failed = |why| Error::failed(shared.interface.as_str(), why);
+        let failed =
+            |why: wirelane_gen::Error| Error::failed(shared.interface.as_str(), why.to_string());
         let schedule = stream.schedule().map_err(failed)?;
         let (index, of) = (u64::from(self.lane.index), u64::from(self.lane.of));
         let due = |packet: u64| schedule.due(packet.saturating_mul(of).saturating_add(index));

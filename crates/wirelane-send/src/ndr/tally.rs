@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use wirelane_gen::source::SourceError;
 use wirelane_gen::{Departure, Source};
 
 /// Packets sent by a lane. One thread writes, any thread reads.
@@ -53,7 +52,7 @@ impl Tallied {
 }
 
 impl Source for Tallied {
-    fn next(&mut self) -> Result<Option<Departure>, SourceError> {
+    fn next(&mut self) -> wirelane_gen::Result<Option<Departure>> {
         if self.over {
             return Ok(None);
         }

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use wirelane::{Error, Result};
 use wirelane_gen::signature::{self, Key};
-use wirelane_gen::source::SourceError;
 use wirelane_gen::{Departure, Lane, Signature, Source};
 use wirelane_wire::{MacAddr, packet};
 
@@ -203,7 +202,7 @@ struct Copies {
 }
 
 impl Source for Copies {
-    fn next(&mut self) -> Result<Option<Departure>, SourceError> {
+    fn next(&mut self) -> wirelane_gen::Result<Option<Departure>> {
         let departure =
             || Departure { at: self.schedule.at(self.sent), len: self.packet.len(), stream: 0 };
         Ok((self.sent < self.count).then(departure))

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use wirelane::halt::Halt;
+use wirelane::{Error, Result};
 use wirelane_gen::Rate;
 use wirelane_gen::rewrite::Rewrite;
 use wirelane_wire::MacAddr;
@@ -103,14 +104,17 @@ pub enum Cut {
 }
 
 impl FromStr for Cut {
-    type Err = String;
+    type Err = Error;
 
-    fn from_str(text: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self> {
         match text {
             "pad" => Ok(Self::Pad),
             "skip" => Ok(Self::Skip),
             "send" => Ok(Self::Send),
-            _ => Err(format!("'{text}' is none of pad, skip and send")),
+            _ => {
+                let cause = format!("'{text}' is none of pad, skip and send");
+                Err(Error::usage("packets that were cut", cause))
+            }
         }
     }
 }
@@ -142,11 +146,14 @@ impl Speed {
 }
 
 impl FromStr for Speed {
-    type Err = String;
+    type Err = Error;
 
     /// Parses `2x`, `0.5x`, `3/2x` or `200%`; the `x` is optional.
-    fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || format!("'{text}' is no speed; write 2x, 0.5x, 3/2x or 200%");
+    fn from_str(text: &str) -> Result<Self> {
+        let wrong = || {
+            let error = Error::usage("speed", format!("'{text}' is no speed"));
+            error.help("write 2x, 0.5x, 3/2x or 200%")
+        };
         let (text, percent) = match text.strip_suffix('%') {
             Some(text) => (text, 100),
             None => (text.strip_suffix('x').unwrap_or(text), 1),
@@ -178,7 +185,8 @@ mod tests {
         for (text, a, b) in
             [("2x", 2, 1), ("0.5x", 5, 10), ("3/2x", 3, 2), ("200%", 200, 100), ("1.25", 125, 100)]
         {
-            assert_eq!(text.parse(), Ok(Speed { numerator: a, denominator: b }), "{text}");
+            let speed: Speed = text.parse().unwrap();
+            assert_eq!(speed, Speed { numerator: a, denominator: b }, "{text}");
         }
         for wrong in ["", "x", "0x", "-1x", "1e3x", "2/0x", ".5", "9999999999999999999x", "é"] {
             assert!(wrong.parse::<Speed>().is_err(), "{wrong}");

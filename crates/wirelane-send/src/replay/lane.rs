@@ -7,7 +7,6 @@ use wirelane::Error;
 use wirelane::halt::Halt;
 use wirelane::pcap::Cancel;
 use wirelane_gen::rewrite::{Rewrite, Round};
-use wirelane_gen::source::SourceError;
 use wirelane_gen::{Departure, Source};
 
 use super::block::{Block, Packet};
@@ -83,13 +82,18 @@ impl ReplayLane {
     }
 
     #[inline]
-    fn seek(&mut self) -> Result<Option<Departure>, SourceError> {
+    fn seek(&mut self) -> wirelane_gen::Result<Option<Departure>> {
         let found = match &mut self.supply {
             Supply::Loaded(loaded) => loaded.seek(),
-            Supply::Streamed(streamed) => streamed.seek().map_err(SourceError::new)?,
+            Supply::Streamed(streamed) => {
+                streamed.seek().map_err(wirelane_gen::Error::of_source)?
+            }
         };
         let Some(Found { packet, place, number }) = found else {
-            return self.failure.take().map_or(Ok(None), |error| Err(SourceError::new(error)));
+            return self
+                .failure
+                .take()
+                .map_or(Ok(None), |error| Err(wirelane_gen::Error::of_source(error)));
         };
         if number != self.number {
             self.number = number;
@@ -105,7 +109,7 @@ impl ReplayLane {
 // These methods are called through `dyn Source`. With `#[inline]`, they would be compiled in the
 // crate that creates the box: the command, which is not optimised.
 impl Source for ReplayLane {
-    fn next(&mut self) -> Result<Option<Departure>, SourceError> {
+    fn next(&mut self) -> wirelane_gen::Result<Option<Departure>> {
         match self.next {
             Some((_, departure)) => Ok(Some(departure)),
             None => self.seek(),

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use wirelane::{Error, Result};
-use wirelane_gen::source::{Departure, Source, SourceError};
+use wirelane_gen::source::{Departure, Source};
 use wirelane_os::clock;
 
 use super::outlet::Outlet;
@@ -161,7 +161,7 @@ impl LaneSender {
     /// The next packet.
     #[inline]
     fn next(&mut self) -> Result<Option<Departure>> {
-        self.source.next().map_err(failed)
+        self.source.next().map_err(Error::from)
     }
 
     /// Whether it is too late for this packet.
@@ -225,7 +225,7 @@ impl LaneSender {
         };
         self.outlet.fill(&mut write, &at);
         self.end.skipped.too_long += skipped as u64;
-        failure.map_or(Ok(taken), |error| Err(failed(error)))
+        failure.map_or(Ok(taken), |error| Err(error.into()))
     }
 
     /// Passes the written packets to the port, and waits for room.
@@ -273,10 +273,6 @@ impl LaneSender {
             thread::sleep(RETRY);
         }
     }
-}
-
-fn failed(error: SourceError) -> Error {
-    Error::failed("packets to send", error.to_string())
 }
 
 /// Ends the other threads if this one panics.

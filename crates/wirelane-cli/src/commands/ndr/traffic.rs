@@ -73,7 +73,7 @@ fn network(args: &NdrArgs, own: Network) -> Result<Network> {
 }
 
 fn recipe(option: &'static str, text: &str) -> Result<Recipe> {
-    text.parse().map_err(|error: wirelane_gen::RecipeError| Error::usage(option, error.to_string()))
+    text.parse().map_err(|error: wirelane_gen::Error| Error::usage(option, error.to_string()))
 }
 
 fn streams(option: &'static str, recipe: &Recipe) -> Result<Arc<dyn Traffic>> {
@@ -84,7 +84,7 @@ fn streams(option: &'static str, recipe: &Recipe) -> Result<Arc<dyn Traffic>> {
 
 /// The packets that go back: in every layer, source and destination have each other's values.
 fn exchanged(there: &Recipe) -> Result<Recipe> {
-    let failed = |error: wirelane_gen::RecipeError| {
+    let failed = |error: wirelane_gen::Error| {
         Error::usage("--packet", error.to_string()).help("write the way back as --packet-back")
     };
     // With the layers that are implied, whose addresses go the other way, too.

@@ -75,11 +75,7 @@ impl Content {
                 Ok(Box::new(own.ok_or_else(missing)?))
             }
             Self::Streams(streams, _) => {
-                let generator = Generator::new(Arc::clone(streams), lane, None);
-                let failed = |error: wirelane_gen::RecipeError| {
-                    Error::usage("packets to send", error.to_string())
-                };
-                Ok(Box::new(generator.map_err(failed)?))
+                Ok(Box::new(Generator::new(Arc::clone(streams), lane, None)?))
             }
         }
     }

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::thread;
 
+use wirelane::Result;
 use wirelane::halt::Halt;
-use wirelane::{Error, Result};
 use wirelane_gen::Lane;
 
 use super::arguments::SendArgs;
@@ -27,13 +27,10 @@ pub(super) fn run(args: &SendArgs, count: u64, halt: &Halt) -> Result<()> {
     // The speed of which `--rate` takes a share, because there is no link.
     let mut content = Content::open(&args, Some(LINK), 1, halt)?;
     let mut source = content.source(Lane::ALL)?;
-    let failed = |error: wirelane_gen::source::SourceError| {
-        Error::failed("packets to send", error.to_string())
-    };
     let mut capture = file_header();
     let mut printed = 0;
     while printed < count && !halt.is_asked() {
-        let Some(next) = source.next().map_err(failed)? else { break };
+        let Some(next) = source.next()? else { break };
         let mut packet = vec![0; next.len];
         source.write(&mut packet, next.at);
         printed += 1;

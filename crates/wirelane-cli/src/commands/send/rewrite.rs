@@ -66,7 +66,8 @@ impl RewriteArgs {
         let seed = self.random_ip.unwrap_or_default();
         let unique = self.unique.clone().map(|within| Rule::Unique { seed, within });
         let rules: Vec<_> = rules.chain(unique).collect();
-        let rewrite = Rewrite::new(&rules).map_err(|cause| Error::usage("rewriting", cause))?;
+        let rewrite = Rewrite::new(&rules);
+        let rewrite = rewrite.map_err(|error| Error::usage("rewriting", error.to_string()))?;
         Ok(rewrite.with_tunnels(self.tunnels))
     }
 }
