@@ -4,6 +4,8 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
+use wirelane::{Error, Result};
+
 /// The address and options of a collector.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Collector {
@@ -40,9 +42,15 @@ const PORT: u16 = 4739;
 const REFRESH: Duration = Duration::from_secs(60);
 
 impl FromStr for Collector {
-    type Err = String;
+    type Err = Error;
 
-    fn from_str(text: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self> {
+        Self::read(text).map_err(|cause| Error::usage("collector", cause))
+    }
+}
+
+impl Collector {
+    fn read(text: &str) -> Result<Self, String> {
         let (transport, rest) = text
             .split_once("://")
             .and_then(|(scheme, rest)| Some((Transport::of(scheme)?, rest)))
@@ -63,9 +71,7 @@ impl FromStr for Collector {
         }
         Ok(collector)
     }
-}
 
-impl Collector {
     fn set(&mut self, option: &str) -> Result<(), String> {
         let (name, value) = option.split_once('=').unwrap_or((option, ""));
         let number =
@@ -168,7 +174,7 @@ mod tests {
             ("udp://nms?colour=red", "no option"),
         ] {
             let error = text.parse::<Collector>().unwrap_err();
-            assert!(error.contains(word), "{text}: {error}");
+            assert!(error.to_string().contains(word), "{text}: {error}");
         }
     }
 }

@@ -31,8 +31,7 @@ enum Template {
 
 /// Why a message cannot be decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum DecodeError {
+enum DecodeError {
     /// The version is not 10.
     Version(u16),
     /// The message is shorter than the lengths in its header, a set or a record.
@@ -66,8 +65,14 @@ impl Decoder {
     /// `None`.
     ///
     /// # Errors
-    /// The message is malformed, or a template is missing. Flows before the error are kept.
-    pub fn decode(&mut self, message: &[u8], flows: &mut Vec<Flow>) -> Result<(), DecodeError> {
+    /// The message is malformed: its version is not 10, it is shorter than the lengths in it, or a
+    /// template has no fields. A template was not received. Flows before the error are kept.
+    pub fn decode(&mut self, message: &[u8], flows: &mut Vec<Flow>) -> wirelane::Result<()> {
+        self.read(message, flows)
+            .map_err(|error| wirelane::Error::failed("IPFIX message", error.to_string()))
+    }
+
+    fn read(&mut self, message: &[u8], flows: &mut Vec<Flow>) -> Result<(), DecodeError> {
         let mut header = Bytes(message);
         let version = header.number(2)? as u16;
         if version != VERSION {

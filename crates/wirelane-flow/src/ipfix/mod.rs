@@ -22,7 +22,7 @@ mod spool;
 mod time;
 
 pub use collector::{Collector, Transport};
-pub use decoder::{DecodeError, Decoder, read_message};
+pub use decoder::{Decoder, read_message};
 pub use encoder::{Encoder, Message};
 pub use exporter::{Exporter, Limits, Watch};
 pub use pipe::Pipe;

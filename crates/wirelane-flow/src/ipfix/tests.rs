@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use wirelane_wire::{Protocol, TcpFlags};
 
 use super::element::EXAMPLE;
-use super::{Collector, DecodeError, Decoder, Exporter, Limits, Pipe, Sent, read_message};
+use super::{Collector, Decoder, Exporter, Limits, Pipe, Sent, read_message};
 use crate::{EndReason, Flow, Half, Key, Sink, Tunnel, TunnelKind};
 
 prop_compose! {
@@ -147,11 +147,18 @@ fn impossible_len() {
     }
     let mut flows = Vec::new();
     let mut decoder = Decoder::new(None);
-    assert_eq!(decoder.decode(&[0, 9, 0, 20], &mut flows), Err(DecodeError::Version(9)));
-    assert_eq!(decoder.decode(&[0, 10, 0, 20], &mut flows), Err(DecodeError::Short));
+    let mut refused = |message: &[u8]| {
+        let error = decoder.decode(message, &mut flows).unwrap_err();
+        assert_eq!(error.kind(), wirelane::ErrorKind::Failed);
+        error.to_string()
+    };
+    assert_eq!(refused(&[0, 9, 0, 20]), "IPFIX message: version 9 is not IPFIX, which is 10");
+    let short = "IPFIX message: a message is shorter than the lengths in it";
+    assert_eq!(refused(&[0, 10, 0, 20]), short);
     read_message(&mut &bytes[..], &mut message).unwrap();
     let data = &bytes[message.len()..];
-    assert_eq!(decoder.decode(data, &mut flows), Err(DecodeError::Template(258)));
+    let missing = "IPFIX message: template 258 was not sent before its data";
+    assert_eq!(refused(data), missing);
 }
 
 #[test]

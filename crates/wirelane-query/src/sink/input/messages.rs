@@ -21,7 +21,9 @@ fn decode(to: &SyncSender<Vec<Flow>>) -> io::Result<()> {
         if !flows.is_empty() && to.send(flows).is_err() {
             return Ok(());
         }
-        outcome.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
+        let invalid =
+            |error: Error| io::Error::new(io::ErrorKind::InvalidData, error.cause().to_owned());
+        outcome.map_err(invalid)?;
     }
     Ok(())
 }
