@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 use wirelane::halt::Halt;
 use wirelane::{Error, Result};
-use wirelane_store::record::failure;
 use wirelane_store::{CheckReport, Directory};
 
 use crate::background::has_come;
@@ -82,7 +81,7 @@ fn read(directory: &Directory, repair: Repair, halt: &Halt) -> Result<CheckRepor
         Repair::All => wirelane_store::check(directory, each),
         Repair::Indexes => wirelane_store::reindex(directory, each),
     };
-    report.map_err(failure)
+    report.map_err(Error::from)
 }
 
 fn read_so_far(report: &CheckReport) -> String {

@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use wirelane::pcap::FileId;
 use wirelane::{Error, Result};
 use wirelane_filter::Filter;
-use wirelane_store::record::failure;
 use wirelane_store::{Damage, Directory};
 
 use crate::steering;
@@ -37,7 +36,7 @@ pub(crate) fn split(arguments: &[OsString]) -> Result<(Vec<PathBuf>, String)> {
 /// # Errors
 /// A directory is not a store, or cannot be read.
 pub(crate) fn open(paths: &[PathBuf]) -> Result<Vec<Directory>> {
-    paths.iter().map(|path| Directory::open(path).map_err(failure)).collect()
+    paths.iter().map(|path| Directory::open(path).map_err(Error::from)).collect()
 }
 
 /// The segments of stores and their indexes, which an answer must not replace.
@@ -47,7 +46,7 @@ pub(crate) fn open(paths: &[PathBuf]) -> Result<Vec<Directory>> {
 pub(crate) fn files(stores: &[Directory]) -> Result<Vec<FileId>> {
     let mut files = Vec::new();
     for store in stores {
-        for segment in store.segments().map_err(failure)? {
+        for segment in store.segments()? {
             let names = [segment.name.file_name(), segment.name.index_name()];
             let opened = names.iter().filter_map(|name| store.open_file(name).ok().flatten());
             files.extend(opened.filter_map(|file| FileId::of(&file)));

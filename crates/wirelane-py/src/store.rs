@@ -7,9 +7,8 @@ use pyo3::prelude::*;
 use wirelane::halt::Halt;
 use wirelane::pcap::LINK_TYPE_ETHERNET;
 use wirelane::{Error, Result};
-use wirelane_os::OsError;
+use wirelane_store::Directory;
 use wirelane_store::query::{Query, Report};
-use wirelane_store::{Directory, ErrorParts};
 
 use crate::options;
 
@@ -98,21 +97,7 @@ pub(crate) fn is_store(path: &Path) -> bool {
 /// # Errors
 /// It is not a store, or cannot be read.
 pub(crate) fn open(path: &Path) -> Result<Directory> {
-    Directory::open(path).map_err(failure)
-}
-
-/// Converts the error to the error type of `wirelane`.
-pub(crate) fn failure(error: wirelane_store::Error) -> Error {
-    let ErrorParts { object, cause, help, errno } = error.into_parts();
-    let new = Error::failed(object, cause);
-    let new = match help {
-        Some(help) => new.help(help),
-        None => new,
-    };
-    match errno {
-        Some(errno) => new.caused_by(OsError::from_errno("store", "", errno)),
-        None => new,
-    }
+    Directory::open(path).map_err(Error::from)
 }
 
 /// The error for parts that could not be read.

@@ -12,27 +12,30 @@ use wirelane_wire::text;
 /// The result of working with a store.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// A failure: `object: cause; help`.
-pub struct Error(Box<ErrorParts>);
+/// A failure: `object: cause; help`, always one line. The one error type of this crate; with the
+/// feature `wirelane` it converts to `wirelane::Error`.
+///
+/// An error means that a store could not be opened, read or written at all: it does not exist, is
+/// no store, belongs to another recorder, or the system refuses a call ([`Error::errno`]); that a
+/// filter does not compile; or that options contradict each other. Damage inside a store is no
+/// error: queries skip it and report it ([`Damage`](crate::Damage)).
+///
+/// Its size is one pointer. `Debug` equals `Display`.
+pub struct Error(Box<Body>);
 
-/// The parts of an [`Error`].
-#[derive(Debug)]
-pub struct ErrorParts {
+struct Body {
     /// The file or the directory.
-    pub object: String,
-    /// What happened.
-    pub cause: Cow<'static, str>,
-    /// The remedy.
-    pub help: Option<Cow<'static, str>>,
-    /// The operating system's error number, if that was the cause.
-    pub errno: Option<i32>,
+    object: String,
+    cause: Cow<'static, str>,
+    help: Option<Cow<'static, str>>,
+    errno: Option<i32>,
 }
 
 impl Error {
     /// `cause` is wrong with `object`.
     pub(crate) fn new(object: impl Into<String>, cause: impl Into<Cow<'static, str>>) -> Self {
         let (object, cause) = (object.into(), cause.into());
-        Self(Box::new(ErrorParts { object, cause, help: None, errno: None }))
+        Self(Box::new(Body { object, cause, help: None, errno: None }))
     }
 
     /// The system refuses to `action` the file.
@@ -73,10 +76,10 @@ impl Error {
         self.0.errno
     }
 
-    /// The parts of the error.
+    /// The cause without object and remedy.
     #[must_use]
-    pub fn into_parts(self) -> ErrorParts {
-        *self.0
+    pub fn cause(&self) -> &str {
+        &self.0.cause
     }
 }
 
@@ -111,6 +114,20 @@ impl From<wirelane_filter::Error> for Error {
     }
 }
 
+/// A failure of the library of ports, with the errno.
+#[cfg(feature = "wirelane")]
+impl From<Error> for wirelane::Error {
+    fn from(error: Error) -> Self {
+        let Body { object, cause, help, errno } = *error.0;
+        let new = Self::failed(object, cause);
+        let new = help.into_iter().fold(new, |new, help| new.help(help));
+        match errno {
+            Some(errno) => new.caused_by(OsError::from_errno("store", "", errno)),
+            None => new,
+        }
+    }
+}
+
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         text::sentence(f, &self.0.object, &self.0.cause, self.0.help.as_deref())
@@ -124,3 +141,35 @@ impl fmt::Debug for Error {
 }
 
 impl std::error::Error for Error {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_of_the_system_have_a_number_and_a_remedy() {
+        let denied = io::Error::from_raw_os_error(13);
+        let error = Error::io(Path::new("/days"), "open the store", &denied);
+        let text = "/days: cannot open the store: Permission denied (EACCES); check who may access \
+                    it";
+        assert_eq!((error.to_string().as_str(), error.errno()), (text, Some(13)));
+        assert!(error.cause().starts_with("cannot open the store"), "{error}");
+        #[cfg(feature = "wirelane")]
+        {
+            let error = wirelane::Error::from(error);
+            assert_eq!((error.to_string().as_str(), error.errno()), (text, Some(13)));
+            assert_eq!(error.kind(), wirelane::ErrorKind::Failed);
+        }
+    }
+
+    #[test]
+    fn other_errors_convert() {
+        let truncated = CaptureError::Truncated { name: "a.pcapng".into(), offset: 9, packets: 1 };
+        let text = truncated.to_string();
+        assert_eq!(Error::from(truncated).to_string(), text);
+        let filter = "1,6 0 0".parse::<wirelane_filter::Filter>().unwrap();
+        let filter = filter.program(1, 96).unwrap_err();
+        let text = filter.to_string();
+        assert_eq!(Error::from(filter).to_string(), text);
+    }
+}

@@ -24,6 +24,7 @@
 
 mod check;
 mod directory;
+#[doc(hidden)]
 pub mod disk;
 mod error;
 mod extent;
@@ -49,7 +50,7 @@ pub use self::check::{CheckReport, check, reindex};
 pub use wirelane_pcap::Access;
 
 pub use self::directory::{Directory, SegmentEntry, random_number};
-pub use self::error::{Error, ErrorParts, Result};
+pub use self::error::{Error, Result};
 pub use self::extent::{EXTENT_ALIGNMENT, EXTENT_SIZE, Extent, ExtentHeader};
 pub use self::extent_set::ExtentSet;
 pub use self::index::{FlowId, Index, IndexBuilder, keys};

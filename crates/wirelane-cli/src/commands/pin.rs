@@ -7,7 +7,6 @@ use clap::{ArgGroup, Args};
 use serde::Serialize;
 use wirelane::{Error, Result};
 use wirelane_store::query::{self, Listed, Query};
-use wirelane_store::record::failure;
 use wirelane_store::{Access, Directory};
 
 use crate::output::{self, plural};
@@ -70,7 +69,7 @@ pub(crate) fn run(args: &PinArgs) -> Result<()> {
     let mut changed = Vec::new();
     let mut damage = Vec::new();
     for store in stores::open(&paths)? {
-        let (listed, report) = query::list(slice::from_ref(&store), &query).map_err(failure)?;
+        let (listed, report) = query::list(slice::from_ref(&store), &query)?;
         for segment in listed {
             if change(args, &store, &segment)? {
                 changed.push(segment);
@@ -99,7 +98,7 @@ fn change(args: &PinArgs, store: &Directory, segment: &Listed) -> Result<bool> {
         true => store.unpin(&segment.name),
         false => store.pin(&segment.name, Access::default()),
     };
-    done.map_err(failure)
+    done.map_err(Error::from)
 }
 
 fn summary(args: &PinArgs, changed: &[Listed]) -> String {

@@ -56,7 +56,7 @@ fn search(
     let (flows, failure) = collector.join();
     let trouble = match found {
         Ok(report) => store::damage(&report),
-        Err(error) => Some(store::failure(error)),
+        Err(error) => Some(error.into()),
     };
     Ended::new(&metered, &flows, &[], notes, failure.into_iter().chain(trouble).collect())
 }

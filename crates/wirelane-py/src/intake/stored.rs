@@ -77,7 +77,7 @@ fn search(stores: &[Directory], query: &Query, count: Option<u64>, belt: &Belt) 
             let damage = store::damage(&report);
             belt.end(Some(report), damage);
         }
-        Err(error) => belt.end(None, Some(store::failure(error))),
+        Err(error) => belt.end(None, Some(error.into())),
     }
 }
 

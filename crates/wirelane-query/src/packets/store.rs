@@ -34,7 +34,7 @@ pub(super) fn search(
     let query = Query::all().from(asked.from).to(asked.to).filter(filter).keys(keys);
     let query = query.memory(memory).cancel(halt);
     let report = if only_counts && rest.is_empty() && asked.ask.is_none() {
-        let report = query::count(stores, &query).map_err(failed)?;
+        let report = query::count(stores, &query)?;
         rows.count(report.packets)?;
         report
     } else {
@@ -55,7 +55,7 @@ pub(super) fn search(
             return Err(error);
         }
         leftovers.unfiltered(sieve.into_unfiltered());
-        found.map_err(failed)?
+        found?
     };
     leftovers.unfiltered(report.unfiltered.iter().cloned());
     report.damage.iter().for_each(|damage| leftovers.unread(damaged(damage)));
@@ -67,19 +67,10 @@ pub(super) fn search(
 /// # Errors
 /// It is no store, or cannot be read.
 pub(super) fn open(path: &std::path::Path) -> Result<Directory> {
-    Directory::open(path).map_err(failed)
+    Directory::open(path).map_err(Error::from)
 }
 
 fn damaged(damage: &Damage) -> Error {
     let object = format!("{} at byte {}", damage.path.display(), damage.offset);
     Error::failed(object, damage.what.clone())
-}
-
-fn failed(error: wirelane_store::Error) -> Error {
-    let parts = error.into_parts();
-    let error = Error::failed(parts.object, parts.cause);
-    match parts.help {
-        Some(help) => error.help(help),
-        None => error,
-    }
 }

@@ -98,7 +98,7 @@ impl Lookup<'_> {
     fn or_all(&mut self, found: Result<ExtentSet>) -> ExtentSet {
         found.unwrap_or_else(|error| {
             let path = self.opened.segment.path().with_added_extension("index");
-            let damage = Damage { path, offset: 0, what: error.into_parts().cause };
+            let damage = Damage { path, offset: 0, what: error.cause().to_owned().into() };
             if !self.damage.contains(&damage) {
                 self.damage.push(damage);
             }

@@ -53,7 +53,7 @@ impl Segment {
             Ok(index) => index.flatten(),
             Err(error) => {
                 let path = directory.path_of(&name.index_name());
-                let what = error.into_parts().cause;
+                let what = error.cause().to_owned().into();
                 new.damage.push(Damage { path, offset: 0, what });
                 None
             }

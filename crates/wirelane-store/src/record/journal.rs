@@ -10,7 +10,6 @@ use wirelane::internal::session::{Interface, statistics};
 use wirelane::pcap::{Record, Statistics};
 use wirelane::stats::RxCounters;
 
-use super::error::failure;
 use crate::{LaneWriter, Lost, StoreWriter};
 
 /// How long to wait for room before checking for the end.
@@ -58,7 +57,7 @@ impl Journal {
                 counters.count_unwritten(packets, Some(bytes));
             }
         });
-        let lane = store.lane(&sources, Some(lost)).map_err(failure)?;
+        let lane = store.lane(&sources, Some(lost))?;
         let every = u64::try_from(every.as_nanos()).unwrap_or(u64::MAX);
         Ok(Self {
             segment: lane.segment(),

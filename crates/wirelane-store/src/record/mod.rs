@@ -35,7 +35,6 @@
 //! the store would compile the library again.
 
 mod config;
-mod error;
 mod journal;
 mod order;
 mod recording;
@@ -43,6 +42,5 @@ mod trigger;
 mod worker;
 
 pub use self::config::{RecordConfig, RecordOutcome, TriggerConfig};
-pub use self::error::failure;
 pub use self::recording::Recording;
 pub use self::trigger::Trigger;

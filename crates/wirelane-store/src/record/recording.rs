@@ -17,7 +17,6 @@ use wirelane::{Error, Result};
 use wirelane_os::memory::{self, Room};
 
 use super::config::{RecordConfig, RecordOutcome};
-use super::error::failure;
 use super::journal::Journal;
 use super::order::InOrder;
 use super::trigger::{Lookout, Trigger};
@@ -68,7 +67,7 @@ impl Recording {
             options.section.os.clear();
             options.section.inherit(&[metadata.section()]);
         }
-        let mut store = StoreWriter::create(directory, options).map_err(failure)?;
+        let mut store = StoreWriter::create(directory, options)?;
         let halt = config.halt.below();
         let mut journal =
             |interfaces| Journal::start(&mut store, interfaces, config.statistics_every, &halt);

@@ -23,7 +23,6 @@ use self::document::Document;
 use self::file::Output;
 use crate::store_check::{self, CheckOutput, Repair};
 use crate::{args, background, output, stores};
-use wirelane_store::record::failure;
 
 /// Bytes that compiled expressions accept, as in tcpdump.
 const SNAPLEN: u32 = 262_144;
@@ -66,7 +65,7 @@ pub(crate) fn run(args: &ExtractArgs) -> Result<()> {
             errors.extend(written.err());
             report
         }
-        None => watch(|_| query::count(&stores, &query).map_err(failure))?,
+        None => watch(|_| query::count(&stores, &query).map_err(Error::from))?,
     };
     let elapsed = started.elapsed();
     if args.json {
@@ -84,7 +83,7 @@ pub(crate) fn run(args: &ExtractArgs) -> Result<()> {
 /// Prints the segments that may hold matches.
 fn list(args: &ExtractArgs, asked: &Asked, stores: &[Directory], query: &Query) -> Result<()> {
     let started = Instant::now();
-    let (listed, report) = query::list(stores, query).map_err(failure)?;
+    let (listed, report) = query::list(stores, query)?;
     if args.json {
         let document = Document::new(args, asked, &report, started.elapsed());
         output::json(&document.with_list(&listed))?;
@@ -139,7 +138,7 @@ fn write(
         Some(error) => Err(error),
         None => output.finish(),
     };
-    Ok((report.map_err(failure)?, written))
+    Ok((report?, written))
 }
 
 /// Searches, and prints the progress on SIGUSR1.

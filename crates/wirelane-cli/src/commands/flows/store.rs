@@ -10,7 +10,6 @@ use wirelane_flow::session::Collector;
 use wirelane_flow::{Meter, Packet, Room};
 use wirelane_store::query::{self, Query, Report};
 use wirelane_store::random_number;
-use wirelane_store::record::failure;
 
 use super::arguments::FlowsArgs;
 use super::program;
@@ -63,7 +62,7 @@ pub(super) fn run(args: &FlowsArgs, mut start: Start<'_>) -> Result<()> {
         Summary::of_stored_flows(&paths, counted, figures, started).with_exports(told.exports());
     let mut errors: Vec<_> = failure_of_sink.into_iter().collect();
     errors.extend(told.print().err());
-    match report.map_err(failure) {
+    match report.map_err(Error::from) {
         Ok(report) => errors.extend(troubles(&report, metered.packets)),
         Err(error) => errors.push(error),
     }

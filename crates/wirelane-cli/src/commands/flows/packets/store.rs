@@ -4,9 +4,8 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::time::Instant;
 
-use wirelane::Result;
+use wirelane::{Error, Result};
 use wirelane_store::query;
-use wirelane_store::record::failure;
 
 use super::destination::Destination;
 use crate::commands::extract::file::Output;
@@ -58,7 +57,7 @@ pub(super) fn run(args: &FlowsArgs, mut start: Start<'_>) -> Result<()> {
     let mut errors: Vec<_> = written.err().into_iter().chain(ended.err()).collect();
     let export = Export::of_packets(&destination.name(), told, Some(packets));
     let summary = Summary::of_stored_packets(&paths, Some(octets), export, started);
-    match report.map_err(failure) {
+    match report.map_err(Error::from) {
         Ok(report) => errors.extend(store::troubles(&report, packets)),
         Err(error) => errors.push(error),
     }
