@@ -159,7 +159,7 @@ impl Compress {
 
 /// As [`CompressionOptions::parse`].
 pub(crate) fn compress(text: &str) -> Result<Compress, String> {
-    CompressionOptions::parse(text).map(Compress)
+    CompressionOptions::parse(text).map(Compress).map_err(|error| reason(error.into()))
 }
 
 /// Options for writing `path`, compressed as `compress` says, or else as the suffix says.

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use crate::error::CaptureError;
+
 /// The kind of queue that a packet belongs to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
@@ -34,14 +36,18 @@ impl fmt::Display for Class {
 }
 
 impl FromStr for Class {
-    type Err = ();
+    type Err = CaptureError;
 
-    fn from_str(s: &str) -> Result<Self, ()> {
+    fn from_str(s: &str) -> Result<Self, CaptureError> {
         match s {
             "rx" => Ok(Self::Rx),
             "tx" => Ok(Self::Tx),
             "other" => Ok(Self::Other),
-            _ => Err(()),
+            _ => Err(CaptureError::Invalid {
+                name: "class",
+                what: format!("{s:?} is no class of packets"),
+                help: "give rx, tx or other".into(),
+            }),
         }
     }
 }

@@ -1,9 +1,12 @@
 //! The compressions of capture files: their names, suffixes and levels, and parsing a user's
 //! choice.
 
+use std::borrow::Cow;
 use std::ffi::OsStr;
 use std::ops::RangeInclusive;
 use std::path::Path;
+
+use crate::error::CaptureError;
 
 /// Suffixes of compressions that Wirelane does not write: other contents under such a name would
 /// surprise.
@@ -101,7 +104,7 @@ impl Compression {
 ///
 /// let options = CompressionOptions::parse("zstd:3,threads=2").unwrap().unwrap();
 /// assert_eq!((options.compression, options.level, options.threads), (Compression::Zstd, 3, 2));
-/// assert_eq!(CompressionOptions::parse("none"), Ok(None));
+/// assert_eq!(CompressionOptions::parse("none").unwrap(), None);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -130,8 +133,8 @@ impl CompressionOptions {
     /// fastest.
     ///
     /// # Errors
-    /// The error, and the valid values.
-    pub fn parse(text: &str) -> Result<Option<Self>, String> {
+    /// [`CaptureError::Invalid`], with the valid values.
+    pub fn parse(text: &str) -> Result<Option<Self>, CaptureError> {
         let mut parts = text.split(',');
         let head = parts.next().unwrap_or_default();
         let (name, level) = head.split_once(':').map_or((head, None), |(a, b)| (a, Some(b)));
@@ -139,7 +142,8 @@ impl CompressionOptions {
             return Ok(None);
         }
         let Some(compression) = Compression::ALL.into_iter().find(|one| one.name() == name) else {
-            return Err(format!("unknown compression {name:?}; give gzip, lz4, zstd or none"));
+            let what = format!("unknown compression {name:?}");
+            return Err(invalid(what, "give gzip, lz4, zstd or none"));
         };
         let mut options = Self::fastest(compression);
         if let Some(level) = level {
@@ -147,21 +151,27 @@ impl CompressionOptions {
             options.level =
                 number(level).filter(|level| levels.contains(level)).ok_or_else(|| {
                     let (low, high) = (levels.start(), levels.end());
-                    format!("{name} has no level {level:?}; give one from {low} to {high}")
+                    let help = format!("give one from {low} to {high}");
+                    invalid(format!("{name} has no level {level:?}"), help)
                 })?;
         }
         for part in parts {
             let Some(("threads", count)) = part.split_once('=') else {
-                return Err(format!("unknown option {part:?}; there is threads=N"));
+                return Err(invalid(format!("unknown option {part:?}"), "there is threads=N"));
             };
             let allowed = 1..=Self::MAX_THREADS;
             options.threads =
                 number(count).filter(|count| allowed.contains(count)).ok_or_else(|| {
-                    format!("{count:?} threads; give a number from 1 to {}", Self::MAX_THREADS)
+                    let help = format!("give a number from 1 to {}", Self::MAX_THREADS);
+                    invalid(format!("{count:?} threads"), help)
                 })?;
         }
         Ok(Some(options))
     }
+}
+
+fn invalid(what: String, help: impl Into<Cow<'static, str>>) -> CaptureError {
+    CaptureError::Invalid { name: "compression", what, help: help.into() }
 }
 
 /// Parses decimal digits without a sign or spaces.
@@ -175,11 +185,10 @@ mod tests {
 
     #[test]
     fn options() {
-        let of = |compression, level, threads| {
-            Ok(Some(CompressionOptions { compression, level, threads }))
-        };
+        let of =
+            |compression, level, threads| Some(CompressionOptions { compression, level, threads });
         for (text, expected) in [
-            ("none", Ok(None)),
+            ("none", None),
             ("gzip", of(Compression::Gzip, 1, 1)),
             ("gzip:9", of(Compression::Gzip, 9, 1)),
             ("lz4", of(Compression::Lz4, 1, 1)),
@@ -187,7 +196,7 @@ mod tests {
             ("zstd:22", of(Compression::Zstd, 22, 1)),
             ("zstd:3,threads=2", of(Compression::Zstd, 3, 2)),
         ] {
-            assert_eq!(CompressionOptions::parse(text), expected, "{text}");
+            assert_eq!(CompressionOptions::parse(text).unwrap(), expected, "{text}");
         }
         for (text, error) in [
             ("", "unknown compression \"\"; give gzip, lz4, zstd or none"),
@@ -203,7 +212,8 @@ mod tests {
             ("zstd,threads=0", "\"0\" threads; give a number from 1 to 64"),
             ("zstd,threads=65", "\"65\" threads; give a number from 1 to 64"),
         ] {
-            assert_eq!(CompressionOptions::parse(text), Err(error.into()), "{text}");
+            let found = CompressionOptions::parse(text).unwrap_err().to_string();
+            assert_eq!(found, format!("compression: {error}"));
         }
     }
 

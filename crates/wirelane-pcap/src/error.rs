@@ -8,12 +8,16 @@ use wirelane_wire::text::escaped;
 
 use crate::system::symbol;
 
-/// An error of reading or writing a capture file. `name` is the path, `standard input` or
-/// `standard output`.
+/// An error of reading or writing a capture file, or of its options. `name` is the path,
+/// `standard input` or `standard output`.
+///
+/// The one error type of this crate; it converts to `wirelane::Error`. Functions that only pass on
+/// an error of the system return [`io::Error`].
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum CaptureError {
-    /// The file could not be opened or created, or its compression could not be started.
+    /// The file does not exist, or the system refuses to open or create it, or its compression
+    /// could not be started.
     Open {
         /// Path.
         name: String,
@@ -58,7 +62,7 @@ pub enum CaptureError {
         /// The contradiction.
         what: &'static str,
     },
-    /// Writing failed.
+    /// Writing failed: the disk is full, the file too large, or its reader stalled for too long.
     Write {
         /// Path.
         name: String,
@@ -78,6 +82,15 @@ pub enum CaptureError {
     IsInput {
         /// Path.
         name: String,
+    },
+    /// The text is no value of an option.
+    Invalid {
+        /// The option, such as `compression`.
+        name: &'static str,
+        /// The problem.
+        what: String,
+        /// The valid values.
+        help: Cow<'static, str>,
     },
     /// The format or the system does not support the request.
     Unsupported {
@@ -129,6 +142,7 @@ impl CaptureError {
             | Self::BrokenPipe { name, .. }
             | Self::IsInput { name }
             | Self::Unsupported { name, .. } => name,
+            Self::Invalid { name, .. } => name,
         }
     }
 
@@ -172,6 +186,7 @@ impl CaptureError {
                 (format!("the reader closed the pipe after {packets} packets"), "".into())
             }
             Self::IsInput { .. } => ("it is the input file".into(), "write to another file".into()),
+            Self::Invalid { what, help, .. } => (what.clone(), help.clone()),
             Self::Unsupported { what, help, .. } => ((*what).into(), (*help).into()),
         }
     }

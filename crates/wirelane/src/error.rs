@@ -216,8 +216,8 @@ fn libc_epipe() -> i32 {
     rustix::io::Errno::PIPE.raw_os_error()
 }
 
-/// An output that is also an input is a [usage error](ErrorKind::Usage), a closed pipe a
-/// [broken pipe](ErrorKind::BrokenPipe).
+/// An invalid option, and an output that is also an input, are [usage errors](ErrorKind::Usage), a
+/// closed pipe is a [broken pipe](ErrorKind::BrokenPipe).
 impl From<CaptureError> for Error {
     fn from(error: CaptureError) -> Self {
         if error.is_broken_pipe() {
@@ -225,7 +225,7 @@ impl From<CaptureError> for Error {
         }
         let (cause, help) = error.parts();
         let object = error.name().to_owned();
-        if matches!(error, CaptureError::IsInput { .. }) {
+        if matches!(error, CaptureError::IsInput { .. } | CaptureError::Invalid { .. }) {
             return Self::usage(object, cause).help(help);
         }
         let converted = Self::failed(object.as_str(), cause);
@@ -294,6 +294,7 @@ mod tests {
         let (usage, failed) = (ErrorKind::Usage, ErrorKind::Failed);
         for (capture, kind, errno) in [
             (CaptureError::IsInput { name: name() }, usage, None),
+            ("all".parse::<wirelane_pcap::Class>().unwrap_err(), usage, None),
             (
                 CaptureError::BrokenPipe { name: name(), packets: 9 },
                 ErrorKind::BrokenPipe,

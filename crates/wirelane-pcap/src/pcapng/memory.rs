@@ -3,6 +3,7 @@
 use super::blocks::*;
 use super::counters;
 use super::options::options;
+use crate::error::CaptureError;
 use crate::record::{Direction, Record, Statistics};
 
 /// Iterates over whole blocks in memory: packets, statistics, and blocks of other types.
@@ -64,13 +65,20 @@ pub enum Content<'a> {
     Other(u32),
 }
 
-/// A block that this crate cannot have written.
+/// A block that this crate cannot have written. It allocates nothing; [`CaptureError`] has the
+/// text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BadBlock {
     /// Where it starts, in bytes.
     pub offset: usize,
     /// The contradiction.
     pub what: &'static str,
+}
+
+impl From<BadBlock> for CaptureError {
+    fn from(BadBlock { offset, what }: BadBlock) -> Self {
+        Self::Malformed { name: "blocks in memory".into(), offset: offset as u64, what }
+    }
 }
 
 impl<'a> Block<'a> {
