@@ -20,9 +20,11 @@ pub(crate) fn of_all(context: &Context) -> bool {
     *context.documented.get_or_init(|| run(context, &all, "-D warnings"))
 }
 
-/// The documentation of these crates; [`of_all`] may have made it.
-pub(crate) fn of(context: &Context, crates: &[&str]) -> bool {
-    let arguments: Vec<&str> = crates.iter().flat_map(|name| ["-p", name]).collect();
+/// The documentation of these crates with all features; [`of_all`] may have made it. The programs of
+/// the workspace enable these features, too.
+pub(crate) fn of(context: &Context, crates: &[String]) -> bool {
+    let packages = crates.iter().flat_map(|name| ["-p", name.as_str()]);
+    let arguments: Vec<&str> = ["--all-features"].into_iter().chain(packages).collect();
     context.documented.get().is_some_and(|succeeded| *succeeded) || run(context, &arguments, "")
 }
 

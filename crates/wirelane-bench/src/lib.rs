@@ -1,4 +1,7 @@
 //! The suites of `wirelane bench`, the rows that they produce, and the reports made of them.
+//!
+//! An implementation detail of Wirelane: its items are not a stable API, and may change in any
+//! release.
 
 pub mod changes;
 mod command;

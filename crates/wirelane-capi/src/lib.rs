@@ -1,6 +1,8 @@
 //! `libwirelane`: the C interface. cbindgen makes `include/wirelane.h` from this crate; `docs/c.md`
 //! explains it.
 //!
+//! The stable API is the header. The items for Rust are an implementation detail of Wirelane.
+//!
 //! ```text
 //!  program ─▶ exports ─▶ table: may this thread use it? ─▶ wirelane: Port, Rx, Tx, Batch
 //!  (wirelane.h)    │

@@ -1,5 +1,8 @@
 //! The `wirelane` command: parses the arguments, runs a subcommand, and prints its error on one
-//! line. The public items serve the companion program `wirelane-bench`.
+//! line.
+//!
+//! An implementation detail of Wirelane: its items are not a stable API, and may change in any
+//! release. The public items serve the program `wirelane-bench`.
 
 mod access;
 pub mod args;

@@ -1,5 +1,8 @@
 //! A lab for experiments: two network namespaces, joined by a multi-queue veth pair.
 //!
+//! An implementation detail of Wirelane: its items are not a stable API, and may change in any
+//! release. The command `wirelane lab` is stable.
+//!
 //! ```text
 //!    near namespace, "a"            far namespace, "b"
 //!   ┌────────────────┐             ┌────────────────┐

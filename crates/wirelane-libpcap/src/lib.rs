@@ -1,6 +1,8 @@
 //! A libpcap for unchanged programs: the devices that they open are ports of Wirelane, with all of
 //! their queues.
 //!
+//! The stable API is pcap.h. The items for Rust are an implementation detail of Wirelane.
+//!
 //! ```text
 //!  program ─▶ exports ─▶ handle ─┬─▶ live: rings of all queues, merged by time
 //!            (pcap.h)            └─▶ real: the system's libpcap, for savefiles, expressions, names,

@@ -1,6 +1,9 @@
 //! The operating-system layer of Wirelane: system calls, mappings and the structures shared with
 //! the Linux kernel.
 //!
+//! An implementation detail of Wirelane: its items are not a stable API, and may change in any
+//! release.
+//!
 //! It contains mechanisms without policy. Every error names the call and the object
 //! ([`error::OsError`]), every structure shared with the kernel has its size and offsets asserted
 //! at compile time, and every kernel constant that `libc` lacks names the kernel version that

@@ -1,6 +1,8 @@
 //! `wirelane-query`: writes flows and packets as Parquet, and queries them with SQL. `wirelane`
 //! starts it, because engine and formats would make that command large. The feature `cluster` adds
 //! Ballista: queries that run on several machines.
+//!
+//! The program is stable. The items for Rust are an implementation detail of Wirelane.
 
 mod cluster;
 mod packets;

@@ -38,13 +38,14 @@ mod code;
 mod field;
 mod lane;
 mod limits;
-pub mod live;
+mod live;
 mod probe;
 mod program;
 mod refusal;
 mod sending;
 
 pub use limits::{MAX_FRAME, MAX_HEAD, MAX_STREAMS};
+#[doc(hidden)]
 pub use live::{LiveSender, Pace, STAMP_BYTES, Sending, Sent};
 pub use probe::can;
 pub use refusal::Refusal;

@@ -441,6 +441,7 @@ fn nonzero(count: u32) -> Option<u32> {
     (count != 0).then_some(count)
 }
 
+#[doc(hidden)]
 impl From<ethtool::Offloads> for Offloads {
     fn from(offloads: ethtool::Offloads) -> Self {
         let ethtool::Offloads { gro, lro, rx_vlan, tx_vlan, .. } = offloads;
