@@ -20,8 +20,8 @@ pub(crate) fn of_all(context: &Context) -> bool {
     *context.documented.get_or_init(|| run(context, &all, "-D warnings"))
 }
 
-/// The documentation of these crates with all features; [`of_all`] may have made it. The programs of
-/// the workspace enable these features, too.
+/// The documentation of these crates with all features; [`of_all`] may have made it. The programs
+/// of the workspace enable these features, too.
 pub(crate) fn of(context: &Context, crates: &[String]) -> bool {
     let packages = crates.iter().flat_map(|name| ["-p", name.as_str()]);
     let arguments: Vec<&str> = ["--all-features"].into_iter().chain(packages).collect();

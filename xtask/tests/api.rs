@@ -99,8 +99,8 @@ fn has_snapshot(name: &str) -> bool {
 }
 
 fn names() -> Vec<String> {
-    let entries = fs::read_dir(directory("")).unwrap();
-    entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+    let entries = fs::read_dir(directory("")).expect("the directory of the crates");
+    entries.flatten().filter_map(|entry| entry.file_name().into_string().ok()).collect()
 }
 
 fn directory(name: &str) -> PathBuf {

@@ -121,8 +121,8 @@ impl Error {
         &self.0.cause
     }
 
-    /// The bytes of the expression that the error is about. The range is behind the end if more text
-    /// was expected, and `None` if the place is unknown.
+    /// The bytes of the expression that the error is about. The range is behind the end if more
+    /// text was expected, and `None` if the place is unknown.
     pub fn span(&self) -> Option<Range<usize>> {
         self.0.place.as_ref().map(|place| place.span.clone())
     }

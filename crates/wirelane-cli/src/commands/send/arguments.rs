@@ -58,8 +58,8 @@ pub(crate) struct SendArgs {
     #[command(flatten)]
     pub(super) rewrite: RewriteArgs,
     /// Who sends: auto, sockets or kernel
-    #[arg(long, value_name = "ENGINE", value_parser = args::parsed::<Engine>, default_value = "auto",
-          help_heading = "Machine")]
+    #[arg(long, value_name = "ENGINE", value_parser = args::parsed::<Engine>,
+          default_value = "auto", help_heading = "Machine")]
     pub(super) engine: Engine,
     /// Segment TCP and UDP packets longer than the MTU: tcp, udp or both (on)
     #[arg(long, value_name = "PROTOCOLS", num_args = 0..=1, default_missing_value = "on",
