@@ -47,6 +47,7 @@ pub struct StoreOptions {
     /// Writes only packets around triggers.
     pub gate: Option<Arc<Gate>>,
     /// The rings that [`StoreOptions::prepare`] set up.
+    #[doc(hidden)]
     pub rings: Rings,
 }
 
