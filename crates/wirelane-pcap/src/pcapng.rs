@@ -25,5 +25,5 @@ pub use encode::{
 };
 pub(crate) use encode::{options_len, whole_blocks};
 pub use memory::{BadBlock, Block, Blocks, Content, blocks};
-pub(crate) use options::count_options;
 pub use options::options;
+pub(crate) use options::{comment, count_options};

@@ -177,6 +177,19 @@ impl CaptureWriter {
         self.output.packet(record, options)
     }
 
+    /// As [`CaptureWriter::write`], with a comment that programs show with the packet.
+    /// [`CaptureWriter::lost`] counts the comments that the format cannot hold.
+    ///
+    /// # Errors
+    /// See [`CaptureWriter::write`].
+    pub fn write_with_comment(
+        &mut self,
+        record: &Record<'_>,
+        comment: &str,
+    ) -> Result<(), CaptureError> {
+        self.write_with(record, &pcapng::comment(comment))
+    }
+
     /// Adds a block beside packets. Names and secrets are written once per file: if a file has
     /// them, they are not repeated, and every later file of a rotation begins with them.
     /// [`CaptureWriter::lost`] counts the blocks that the format cannot hold.

@@ -7,7 +7,7 @@ use core::net::{Ipv4Addr, Ipv6Addr};
 
 use crate::checksum::{ChecksumState, Sum};
 use crate::error::WireError;
-use crate::ethernet::{EthernetMut, EthernetView, MacAddr};
+use crate::ethernet::{self, EthernetMut, EthernetView, MacAddr};
 use crate::flow::{Layers, Network};
 use crate::icmpv4::{Icmpv4, Icmpv4Mut, Icmpv4View};
 use crate::icmpv6::{Icmpv6, Icmpv6Mut, Icmpv6View};
@@ -281,6 +281,64 @@ impl<'a> PacketMut<'a> {
         Ok(())
     }
 
+    /// Swaps sender and receiver: the addresses of Ethernet and IP, and the ports. The checksums stay
+    /// correct, because a sum does not depend on the order of its parts.
+    ///
+    /// # Errors
+    /// [`WireError::Absent`] for other protocols than IP, for a frame to a group of stations, and for
+    /// IPv6 with a routing header.
+    #[inline]
+    pub fn reverse(&mut self) -> Result<(), WireError> {
+        let (at, len) = match self.version {
+            Version::V4 => (self.network + 12, 4),
+            Version::V6 { destination: Ok(true) } => (self.network + 8, 16),
+            Version::V6 { .. } => return Err(WireError::Absent("direct destination")),
+            Version::NotIp => return Err(WireError::Absent("IP header")),
+        };
+        if EthernetView::new(self.frame)?.destination().is_multicast() {
+            return Err(WireError::Absent("destination that is one station"));
+        }
+        ethernet::swap_addresses(self.frame)?;
+        swap(self.frame, at, len);
+        if self.upper.has_header && has_ports(self.upper.protocol) {
+            swap(self.frame, self.upper.place.0, 2);
+        }
+        Ok(())
+    }
+
+    /// Turns an ICMP or ICMPv6 echo request into its reply. [`reverse`](Self::reverse) sends it back.
+    ///
+    /// # Errors
+    /// As [`set_echo_identifier`](Self::set_echo_identifier), also for a reply.
+    #[inline]
+    pub fn set_echo_reply(&mut self) -> Result<(), WireError> {
+        const ABSENT: WireError = WireError::Absent("echo request");
+        let state = self.state()?;
+        if !self.upper.has_header {
+            return Err(ABSENT);
+        }
+        let Upper { protocol, place, .. } = self.upper;
+        let message = self.frame.get_mut(place.0..place.1).ok_or(ABSENT)?;
+        match (protocol, self.version) {
+            (Protocol::ICMP, Version::V4) => {
+                let mut view = Icmpv4Mut::new(message)?;
+                let Icmpv4::EchoRequest(echo) = Icmpv4::parse(&view.as_view()) else {
+                    return Err(ABSENT);
+                };
+                view.set_message(Icmpv4::EchoReply(echo));
+            }
+            (Protocol::ICMPV6, Version::V6 { .. }) => {
+                let mut view = Icmpv6Mut::new(message, state)?;
+                let Icmpv6::EchoRequest(echo) = Icmpv6::parse(&view.as_view()) else {
+                    return Err(ABSENT);
+                };
+                view.set_message(Icmpv6::EchoReply(echo));
+            }
+            _ => return Err(ABSENT),
+        }
+        Ok(())
+    }
+
     #[inline]
     fn ipv4(&mut self) -> Result<Ipv4Mut<'_>, WireError> {
         if self.version != Version::V4 {
@@ -305,9 +363,7 @@ impl<'a> PacketMut<'a> {
     #[inline]
     fn set_port(&mut self, at: usize, port: u16) -> Result<(), WireError> {
         let Upper { protocol, place: (begin, _), has_header, .. } = self.upper;
-        let is_summed =
-            matches!(protocol, Protocol::TCP | Protocol::UDP | Protocol::UDP_LITE | Protocol::DCCP);
-        if !has_header || !is_summed {
+        if !has_header || !has_ports(protocol) {
             return Err(WireError::Absent("ports of TCP, UDP, UDP-Lite or DCCP"));
         }
         let state = self.state()?;
@@ -370,6 +426,22 @@ impl<'a> PacketMut<'a> {
             new => new,
         };
         *place = new.to_be_bytes();
+    }
+}
+
+/// Whether the protocol has ports, and a checksum that covers them.
+#[inline]
+fn has_ports(protocol: Protocol) -> bool {
+    matches!(protocol, Protocol::TCP | Protocol::UDP | Protocol::UDP_LITE | Protocol::DCCP)
+}
+
+/// Swaps the `len` bytes at `at` with the next `len` bytes.
+#[inline]
+fn swap(frame: &mut [u8], at: usize, len: usize) {
+    if let Some((first, second)) =
+        frame.get_mut(at..at + 2 * len).and_then(|both| both.split_at_mut_checked(len))
+    {
+        first.swap_with_slice(second);
     }
 }
 

@@ -268,3 +268,43 @@ fn a_wrong_checksum_stays_wrong() {
     let view = UdpView::new(&frame[34..]).unwrap();
     assert!(!view.checksum_is_valid(pseudo_v4(NEW4, B4, Protocol::UDP, 12)));
 }
+
+#[test]
+fn a_reversed_packet_equals_one_sent_back() {
+    let (a, b) = (MacAddr([2; 6]), MacAddr([4; 6]));
+    let (here, there) = (packet::ethernet(a, b).vlan(3), packet::ethernet(b, a).vlan(3));
+    let echo = Echo { identifier: 7, sequence: 8 };
+    let cases = [
+        (here.ipv4(A4, B4).udp(1, 2, b"odd"), there.ipv4(B4, A4).udp(2, 1, b"odd")),
+        (here.ipv6(A6, B6).udp(1, 2, b"odd"), there.ipv6(B6, A6).udp(2, 1, b"odd")),
+        (
+            here.ipv4(A4, B4).tcp(Tcp::between(1, 2), b"odd"),
+            there.ipv4(B4, A4).tcp(Tcp::between(2, 1), b"odd"),
+        ),
+        (
+            here.ipv4(A4, B4).icmp(Icmpv4::EchoRequest(echo), b"ping"),
+            there.ipv4(B4, A4).icmp(Icmpv4::EchoReply(echo), b"ping"),
+        ),
+        (
+            here.ipv6(A6, B6).icmp(Icmpv6::EchoRequest(echo), b"ping"),
+            there.ipv6(B6, A6).icmp(Icmpv6::EchoReply(echo), b"ping"),
+        ),
+    ];
+    for (before, after) in cases {
+        let (mut frame, expected) = (emitted(&before), emitted(&after));
+        let mut packet = PacketMut::new(&mut frame).unwrap();
+        let is_echo = packet.echo_identifier().is_some();
+        assert_eq!(packet.set_echo_reply().is_ok(), is_echo);
+        assert!(packet.set_echo_reply().is_err());
+        packet.reverse().unwrap();
+        assert_eq!(frame, expected);
+    }
+    // Nobody answers for a group, or for what is not IP.
+    let arp = here.other(EtherType::ARP, b"who has");
+    for packet in [LINK.ipv4(A4, B4).udp(1, 2, b"all"), arp] {
+        let mut frame = emitted(&packet);
+        let before = frame.clone();
+        assert!(PacketMut::new(&mut frame).unwrap().reverse().is_err());
+        assert_eq!(frame, before);
+    }
+}

@@ -155,6 +155,13 @@ impl From<io::Error> for Error {
     }
 }
 
+/// For `?` in programs that read addresses from their arguments.
+impl From<std::net::AddrParseError> for Error {
+    fn from(error: std::net::AddrParseError) -> Self {
+        Self::usage("address", error.to_string())
+    }
+}
+
 /// For `?` in programs: the packet is malformed, or lacks a header.
 impl From<WireError> for Error {
     fn from(error: WireError) -> Self {

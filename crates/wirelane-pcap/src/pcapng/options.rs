@@ -156,6 +156,15 @@ pub(super) fn copy(
     }
 }
 
+/// The encoded option of a comment; of an empty one, nothing.
+pub(crate) fn comment(text: &str) -> Vec<u8> {
+    let mut option = Vec::new();
+    if !text.is_empty() {
+        put_option(&mut option, OPT_COMMENT, text.as_bytes());
+    }
+    option
+}
+
 /// Appends one option. A value that is too long for the format is truncated.
 pub(super) fn put_option(out: &mut Vec<u8>, code: u16, value: &[u8]) {
     let value = value.get(..usize::from(u16::MAX)).unwrap_or(value);

@@ -183,3 +183,24 @@ fn every_file_of_a_rotation_has_names_and_secrets() {
     }
     assert_eq!(files, 3);
 }
+
+#[test]
+fn a_comment_is_written_with_its_packet() {
+    let directory = tempfile::tempdir().unwrap();
+    for (name, expected) in [("x.pcapng", [Some("first"), None]), ("x.pcap", [None, None])] {
+        let path = directory.path().join(name);
+        let options = WriterOptions::of_path(&path);
+        let mut writer = CaptureWriter::create(&path, &sources()[..1], options, 0).unwrap();
+        let packet = Owned::new(0, 1, b"hello");
+        writer.write_with_comment(&packet.record(), "first").unwrap();
+        writer.write_with_comment(&packet.record(), "").unwrap();
+        assert_eq!(writer.lost().packet_comments, u64::from(expected[0].is_none()));
+        writer.finish(&[]).unwrap();
+        let mut reader = CaptureReader::open(&path).unwrap();
+        for comment in expected {
+            assert!(reader.next_record().unwrap().is_some());
+            let found = pcapng::options(reader.options()).find(|(code, _)| *code == 1);
+            assert_eq!(found.map(|(_, text)| text), comment.map(str::as_bytes));
+        }
+    }
+}

@@ -7,6 +7,7 @@ use std::ptr::NonNull;
 use super::marks::Marks;
 use super::meta::{Meta, release_run};
 use crate::mask::Class;
+use crate::pcap::{Direction, Record};
 
 /// A packet. See the [module documentation](crate::frame).
 #[repr(transparent)]
@@ -109,6 +110,22 @@ impl Frame {
     #[inline(always)]
     pub fn class(&self) -> Class {
         self.meta().class
+    }
+
+    /// The packet of a capture file, for [`CaptureWriter::write`](crate::pcap::CaptureWriter::write).
+    /// `interface` is the index of its interface in the file.
+    pub fn as_record(&self, interface: u32) -> Record<'_> {
+        Record {
+            interface,
+            timestamp: self.timestamp(),
+            original_len: self.original_len(),
+            direction: match self.class() {
+                Class::Rx => Direction::Inbound,
+                Class::Tx => Direction::Outbound,
+                Class::Other => Direction::Unknown,
+            },
+            data: self.data(),
+        }
     }
 
     /// Bytes before the packet that belong to the frame, including stored metadata.

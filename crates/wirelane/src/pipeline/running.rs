@@ -152,6 +152,20 @@ impl Threads {
         self.start(ports, work)
     }
 
+    /// As [`Threads::spawn`], but one thread receives from all queues.
+    ///
+    /// # Errors
+    /// The errors of [`Threads::start`].
+    pub fn spawn_one<C: Consumer + Send + 'static>(
+        self,
+        mut port: Port,
+        consumer: C,
+    ) -> Result<Running<C>> {
+        let rx = port.rx()?;
+        let work = Some(Work { port: 0, rx, consumer }).filter(|work| !work.rx.is_empty());
+        self.start(vec![port], work)
+    }
+
     /// Starts a thread for each of `work`, whose ends belong to `ports`. Starts the ports when all
     /// threads are ready.
     ///
