@@ -31,8 +31,12 @@
 //! # }
 //! ```
 //!
-//! The directory `examples` has more: `count`, `capture`, `rxdrop`, `forward`, `nat` (changes
-//! packets), `responder` (answers them) and `talkers`.
+//! The directory `examples` has fifteen programs of at most 60 lines:
+//!
+//! * receive: `dns_log`, `syn_comments`, `several_ports`, `recorder`, `live_flows`, `rate_meter`,
+//!   `manual_masks`, `custom_source`;
+//! * forward: `bridge`, `policer`, `nat`;
+//! * answer and send: `responder`, `xdp_echo`, `tap`, `generator`.
 //!
 //! # A packet's journey
 //!

@@ -18,8 +18,7 @@
 //! * A failed write is repeated in a new segment. Packets that cannot be written until the end are
 //!   counted, too ([`LaneReport::lost`]).
 //!
-//! `examples/days.rs` writes a store, and queries it. Reading order: [`StoreWriter`],
-//! [`LaneWriter`], then `worker.rs`, `segment.rs`, `keeper.rs`.
+//! Reading order: [`StoreWriter`], [`LaneWriter`], then `worker.rs`, `segment.rs`, `keeper.rs`.
 //!
 //! The lane's store thread reads a full buffer again for keys, checksum and compression. That costs
 //! a second look at each header, but keeps the work away from the thread that empties the kernel's

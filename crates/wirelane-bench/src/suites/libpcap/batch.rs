@@ -88,8 +88,8 @@ fn programs(own: &Path, folder: &Folder) -> Result<Vec<(Example, &'static str, P
         if !rust.is_file() || !directory.join(LIBRARY).is_file() {
             let cause = format!("no example {} or {LIBRARY} beside the command", example.name);
             return Err(Error::failed(CASE, cause).help(
-                "build them in the source tree: cargo build --release -p wirelane-capi, and \
-                 --examples of -p wirelane",
+                "build them in the source tree: cargo build --release -p wirelane-capi --lib \
+                 --examples",
             ));
         }
         let c = folder.file(example.name);

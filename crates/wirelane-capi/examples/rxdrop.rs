@@ -1,7 +1,7 @@
 //! Receives as fast as it can and drops everything: one pinned thread per queue. Prints the rate
 //! once per second.
 //!
-//!     cargo run --release -p wirelane --example rxdrop -- 'sim:2?count=100M'
+//!     cargo run --release -p wirelane-capi --example rxdrop -- 'sim:2?count=100M'
 #![allow(clippy::print_stdout)]
 
 use std::time::{Duration, Instant};

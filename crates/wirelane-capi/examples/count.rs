@@ -1,6 +1,6 @@
 //! Counts the packets of every queue, one thread per queue.
 //!
-//!     cargo run --release -p wirelane --example count -- 'sim:4?count=1000000'
+//!     cargo run --release -p wirelane-capi --example count -- 'sim:4?count=1000000'
 //!
 //! It ends when the port does (a simulated port with `count=`, a file), or after ten seconds.
 #![allow(clippy::print_stdout)]

@@ -1,11 +1,7 @@
-//! Runs the compiled examples on interfaces in namespaces.
-
-#![allow(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
+//! Programs between two hosts: `bridge`, `nat`, `policer`, `responder`, `xdp_echo`, `tap`.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream, UdpSocket};
-use std::path::PathBuf;
-use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -14,36 +10,29 @@ use wirelane_testkit::process::{ChildGuard, output};
 use wirelane_testkit::veth::VethPair;
 use wirelane_testkit::{privileged, tools};
 
-const PATIENCE: Duration = Duration::from_secs(30);
+use crate::{PATIENCE, example};
+
 const CLIENT: &str = "10.99.0.1";
 const SERVER: &str = "10.99.0.2";
 /// The outside address of the NAT.
 const OUTSIDE: &str = "10.99.0.254";
 const STATION: &str = "02:57:4c:00:00:77";
 
-/// The compiled program of an example. Cargo builds the examples with all tests of a package.
-fn example(name: &str) -> PathBuf {
-    let test = std::env::current_exe().unwrap();
-    let program = test.ancestors().nth(2).unwrap().join("examples").join(name);
-    assert!(program.is_file(), "{}: cargo build -p wirelane --examples", program.display());
-    program
-}
-
 /// A client and a server that reach each other only through a program in the middle.
 ///
 /// ```text
 ///   left: client ══ veth ══ nat ══ veth ══ server :right
 /// ```
-struct Network {
-    left: Namespace,
-    middle: Namespace,
-    right: Namespace,
+pub(crate) struct Network {
+    pub(crate) left: Namespace,
+    pub(crate) middle: Namespace,
+    pub(crate) right: Namespace,
     near: VethPair,
     far: VethPair,
 }
 
 impl Network {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let [left, middle, right] = [(); 3].map(|()| Namespace::new());
         let near = VethPair::new(&left, &middle, 1, 1500);
         let far = VethPair::new(&middle, &right, 1, 1500);
@@ -61,7 +50,7 @@ impl Network {
         Self { left, middle, right, near, far }
     }
 
-    fn ports(&self) -> [String; 2] {
+    pub(crate) fn ports(&self) -> [String; 2] {
         [&self.near.b, &self.far.a].map(|end| format!("packet:{}", end.interface))
     }
 
@@ -108,7 +97,6 @@ fn tcp_and_udp_pass(network: &Network, known_as: &str) {
     let (copied, peer) = echo.join().unwrap();
     assert_eq!((copied, peer.ip().to_string()), (sent.len() as u64, known_as.to_owned()));
     assert_eq!(here.ip().to_string(), CLIENT);
-    assert_eq!(peer.port() == here.port(), known_as == CLIENT);
 
     let echo = network.right.inside(|| UdpSocket::bind((SERVER, 0)).unwrap());
     let socket = network.left.inside(|| UdpSocket::bind((CLIENT, 0)).unwrap());
@@ -160,13 +148,13 @@ fn privileged_nat_translates_complete_checksums() {
 }
 
 #[test]
-fn privileged_forward_is_fast_and_cuts_what_is_long() {
+fn privileged_bridge_is_fast_and_segments_long_packets() {
     if !privileged::require() || !tools::require("ping") {
         return;
     }
     // Hosts leave checksums and segmentation to their devices, as usual.
     let network = Network::new();
-    let forward = network.middle.spawn(example("forward"), network.ports());
+    let bridge = network.middle.spawn(example("bridge"), network.ports());
     tcp_and_udp_pass(&network, CLIENT);
     let mut command = network.left.command("ping");
     command.args(["-n", "-c", "50", "-i", "0.02", "-w", "20", SERVER]);
@@ -177,11 +165,40 @@ fn privileged_forward_is_fast_and_cuts_what_is_long() {
     let median = times.get(times.len() / 2).copied();
     assert!(times.len() >= 45 && median.is_some_and(|ms| ms < 5.0), "{}", ended.stdout);
 
-    forward.interrupt();
-    let ended = forward.wait(PATIENCE);
+    bridge.interrupt();
+    let ended = bridge.wait(PATIENCE);
     assert!(ended.status.success(), "{}", ended.stderr);
     let text = ended.stdout;
     assert!(["port 0 rx 0: ", "port 1 rx 0: "].iter().all(|queue| text.contains(queue)), "{text}");
+}
+
+#[test]
+fn privileged_nat_gives_each_host_a_port() {
+    if !privileged::require() {
+        return;
+    }
+    let network = Network::new();
+    let second = "10.99.0.3";
+    let device = &network.near.a.interface;
+    network.left.run("ip", ["address", "add", &format!("{second}/24"), "dev", device]);
+    let _running = network.translate();
+    let server = socket(&network.right, SERVER.parse().unwrap());
+    let bind = |address| network.left.inside(|| UdpSocket::bind((address, 4000)).unwrap());
+    let hosts = [CLIENT, second].map(bind);
+    let (mut buffer, mut peers) = ([0; 100], Vec::new());
+    for (host, text) in hosts.iter().zip([b"one", b"two"]) {
+        host.set_read_timeout(Some(PATIENCE)).unwrap();
+        host.send_to(text, server.local_addr().unwrap()).unwrap();
+        peers.push(server.recv_from(&mut buffer).unwrap().1);
+        assert_eq!(&buffer[..3], text);
+    }
+    let expected = [4000, 4001].map(|port| (OUTSIDE.parse::<Ipv4Addr>().unwrap(), port).into());
+    assert_eq!(peers, expected);
+    for ((host, peer), text) in hosts.iter().zip(peers).zip([b"uno", b"dos"]) {
+        server.send_to(text, peer).unwrap();
+        assert_eq!(host.recv(&mut buffer).unwrap(), 3);
+        assert_eq!(&buffer[..3], text);
+    }
 }
 
 #[test]
@@ -217,42 +234,6 @@ fn privileged_responder_answers_for_an_address() {
         ping(&near, &pair.b.address.to_string());
         assert!(responder.is_running(), "{}", responder.stderr());
     }
-}
-
-#[test]
-fn talkers_counts_every_packet() {
-    let ended = output(Command::new(example("talkers")).arg("sim:3?count=123456&flows=7"));
-    let text = ended.stdout;
-    assert!(ended.status.success(), "{}", ended.stderr);
-    let last = text.lines().last().unwrap();
-    assert!(last.starts_with("123456 packets of "), "{text}");
-}
-
-#[test]
-fn privileged_talkers_counts_exactly() {
-    if !privileged::require() {
-        return;
-    }
-    let (near, far) = (Namespace::new(), Namespace::new());
-    let pair = VethPair::new(&near, &far, 2, 1500);
-    let [a, b, c, _] = pair.a.address.octets();
-    let second = Ipv4Addr::new(a, b, c, 9);
-    near.run("ip", ["address", "add", &format!("{second}/24"), "dev", &pair.a.interface]);
-    let mut talkers = far.spawn(example("talkers"), [format!("packet:{}", pair.b.interface)]);
-    talkers.wait_until(PATIENCE, |it| it.stdout().contains("0 packets of 0 sources"));
-    let sink = far.inside(|| UdpSocket::bind((pair.b.address, 0)).unwrap());
-    for (source, count) in [(pair.a.address, 300), (second, 200)] {
-        let socket = near.inside(|| UdpSocket::bind((source, 0)).unwrap());
-        for _ in 0..count {
-            socket.send_to(&[0; 58], sink.local_addr().unwrap()).unwrap();
-        }
-    }
-    // Each packet has 100 bytes: the headers of Ethernet, IP and UDP, and 58 bytes of data.
-    let line = |source: Ipv4Addr, packets, bytes| format!("{source:39} {packets:11} {bytes:15}");
-    let lines = [line(pair.a.address, 300, 30_000), line(second, 200, 20_000)];
-    talkers.wait_until(PATIENCE, |it| it.stdout().contains("500 packets of 2 sources"));
-    let text = talkers.stdout();
-    assert!(lines.iter().all(|line| text.contains(line)), "{text}\n{lines:?}");
 }
 
 /// The rate that iperf3 measures from the client to the server, in bit/s.
@@ -299,4 +280,139 @@ fn privileged_nat_beside_forward() {
         let gbits = [rates[2], low, high].map(|rate| format!("{:.2}", rate / 1e9));
         println!("{name:16} {} Gbit/s ({} to {})", gbits[0], gbits[1], gbits[2]);
     }
+}
+
+/// A socket in a namespace, with a limit on the time that it waits.
+fn socket(ns: &Namespace, address: Ipv4Addr) -> UdpSocket {
+    let socket = ns.inside(|| UdpSocket::bind((address, 0)).unwrap());
+    socket.set_read_timeout(Some(Duration::from_secs(2))).unwrap();
+    socket
+}
+
+/// Receives until nothing has arrived for two seconds; returns the number of datagrams.
+fn arrived(socket: &UdpSocket) -> usize {
+    let mut buffer = [0; 2048];
+    std::iter::from_fn(|| socket.recv(&mut buffer).ok()).count()
+}
+
+#[test]
+fn privileged_policer_limits_each_source() {
+    if !privileged::require() {
+        return;
+    }
+    let network = Network::new();
+    let second = "10.99.0.3";
+    let device = &network.near.a.interface;
+    network.left.run("ip", ["address", "add", &format!("{second}/24"), "dev", device]);
+    let [inside, outside] = network.ports();
+    let policer = network.middle.spawn(example("policer"), [&inside, &outside, "1_000_000"]);
+    // The second source sends a few packets: the first one's rate must not concern it. A bucket
+    // has 100 kbit, which are 12 packets, and gains 12 more in 100 ms.
+    for (source, sent, expected) in [(CLIENT, 200, 12..100), (second, 10, 10..11)] {
+        let sink = socket(&network.right, SERVER.parse().unwrap());
+        let socket = socket(&network.left, source.parse().unwrap());
+        let deadline = Instant::now() + PATIENCE;
+        // The ports may not be open yet, and ARP needs its first answer.
+        while {
+            socket.send_to(b"first", sink.local_addr().unwrap()).unwrap();
+            sink.recv(&mut [0; 2048]).is_err()
+        } {
+            assert!(Instant::now() < deadline, "nothing is forwarded: {}", policer.stderr());
+        }
+        thread::sleep(Duration::from_millis(200));
+        for _ in 0..sent {
+            socket.send_to(&[0; 1000], sink.local_addr().unwrap()).unwrap();
+        }
+        let count = arrived(&sink);
+        assert!(expected.contains(&count), "{source}: {count} of {sent}");
+    }
+    policer.interrupt();
+    let ended = policer.wait(PATIENCE);
+    assert!(ended.status.success(), "{}", ended.stderr);
+    let filtered = |line: &str| {
+        Some(line.split_once(" bytes, ")?.1.split_once(" filtered")?.0.parse::<u64>().ok()?)
+    };
+    let filtered: u64 = ended.stdout.lines().filter_map(filtered).sum();
+    assert!((100..=188).contains(&filtered), "{}", ended.stdout);
+}
+
+#[test]
+fn privileged_xdp_echo_answers_on_all_queues_and_leaves_the_rest() {
+    if !privileged::require() || !tools::require("ping") {
+        return;
+    }
+    let (near, far) = (Namespace::new(), Namespace::new());
+    let pair = VethPair::new(&near, &far, 2, 1500);
+    // Only the program answers ping.
+    far.run("sysctl", ["-qw", "net.ipv4.icmp_echo_ignore_all=1"]);
+    let port = format!("xdp:{}", pair.b.interface);
+    let mut echo = far.spawn(example("xdp_echo"), [&port]);
+    echo.wait_until(PATIENCE, |it| it.stdout().contains("queues [0, 1]"));
+    ping(&near, &pair.b.address.to_string());
+    let mut buffer = [0; 2048];
+    for flow in 0..32_u8 {
+        let socket = socket(&near, pair.a.address);
+        for len in [1, 18, 999, 1472] {
+            socket.send_to(&vec![flow; len], (pair.b.address, 7)).unwrap();
+            let (received, peer) = socket.recv_from(&mut buffer).unwrap();
+            assert_eq!(
+                (&buffer[..received], peer),
+                (&*vec![flow; len], (pair.b.address, 7).into())
+            );
+        }
+    }
+    // The host still has TCP, and UDP to other ports.
+    let listener = far.inside(|| TcpListener::bind((pair.b.address, 0)).unwrap());
+    let there = listener.local_addr().unwrap();
+    near.inside(|| TcpStream::connect_timeout(&there, PATIENCE).unwrap());
+    let host = socket(&far, pair.b.address);
+    let socket = socket(&near, pair.a.address);
+    socket.send_to(b"host", host.local_addr().unwrap()).unwrap();
+    assert_eq!(host.recv(&mut buffer).unwrap(), 4);
+
+    echo.interrupt();
+    let ended = echo.wait(PATIENCE);
+    assert!(ended.status.success(), "{}", ended.stderr);
+    let packets = |queue: &str| {
+        let line = ended.stdout.lines().find_map(|line| line.strip_prefix(queue))?;
+        line.split_once(' ')?.0.parse::<u64>().ok()
+    };
+    let [first, second] = ["port 0 rx 0: ", "port 0 rx 1: "].map(|queue| packets(queue).unwrap());
+    assert!(first > 0 && second > 0 && first + second == 131, "{}", ended.stdout);
+}
+
+#[test]
+fn privileged_tap_connects_two_stacks() {
+    if !privileged::require() || !tools::require("ping") {
+        return;
+    }
+    let (left, right) = (Namespace::new(), Namespace::new());
+    let pair = VethPair::new(&left, &right, 1, 1500);
+    let ends = [&pair.a, &pair.b].map(|end| format!("{}:5000", end.address));
+    let [a, b] = ["10.98.0.1", "10.98.0.2"];
+    let mut running = Vec::new();
+    for (ns, own, other, address) in
+        [(&left, &ends[0], &ends[1], a), (&right, &ends[1], &ends[0], b)]
+    {
+        let mut program = ns.spawn(example("tap"), ["wl0", own, other]);
+        let exists = || output(ns.command("ip").args(["link", "show", "wl0"])).status.success();
+        program.wait_until(PATIENCE, |_| exists());
+        ns.run("ip", ["address", "add", &format!("{address}/24"), "dev", "wl0"]);
+        ns.run("ip", ["link", "set", "wl0", "up"]);
+        running.push(program);
+    }
+    ping(&left, b);
+    let listener = right.inside(|| TcpListener::bind((b, 0)).unwrap());
+    let there = listener.local_addr().unwrap();
+    let sent = content(1 << 20);
+    let mut stream = left.inside(|| TcpStream::connect_timeout(&there, PATIENCE).unwrap());
+    let expected = sent.clone();
+    let reader = thread::spawn(move || {
+        let (mut stream, mut received) = (listener.accept().unwrap().0, vec![0; expected.len()]);
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.read_exact(&mut received).unwrap();
+        assert!(received == expected, "something else arrived");
+    });
+    stream.write_all(&sent).unwrap();
+    reader.join().unwrap();
 }

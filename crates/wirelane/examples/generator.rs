@@ -1,10 +1,11 @@
-//! Sends packets, described in one line, through every TX queue of a port.
+//! Sends packets that are described in one line, at a rate, through every TX queue of a port.
 //!
-//!     cargo run --release -p wirelane-send --example send -- \
-//!         sim:2 'ipv4 dst=10.0.0.0/24 udp dst=53' 100kpps 3
+//!     sudo target/release/examples/generator packet:eth0 \
+//!         'ipv4 dst=10.0.0.0/24 udp dst=53' 100kpps 3
+//!
+//! The last argument is the number of seconds.
 #![allow(clippy::print_stdout)]
 
-use std::env;
 use std::error::Error;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,11 +15,10 @@ use wirelane_gen::{Generator, Lane, Source, Stream};
 use wirelane_send::{SendConfig, sockets};
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let args: Vec<_> = env::args().skip(1).collect();
-    let [spec, packet, rate, seconds] = args.as_slice() else {
-        return Err("usage: send PORT PACKET RATE SECONDS".into());
+    let arguments: Vec<_> = std::env::args().skip(1).collect();
+    let [spec, packet, rate, seconds] = &arguments[..] else {
+        return Err("a port, a packet, a rate and seconds are needed".into());
     };
-
     // The port receives nothing, so the host gets all of its packets.
     let options = OpenOptions::default().receive(false).transmit(true);
     let port = port::open(&spec.parse()?, &options)?;
@@ -43,12 +43,9 @@ fn main() -> Result<(), Box<dyn Error>> {
         eprintln!("{} packets so far", sending.progress().packets);
     }
     let outcome = sending.join();
-    println!("{} sent", outcome.sent());
+    println!("{} packets sent", outcome.sent());
     if let Some(error) = outcome.timing.rate_error() {
         println!("rate error {:+.4} %", error * 100.0);
     }
-    match outcome.errors.into_iter().next() {
-        Some(error) => Err(error.into()),
-        None => Ok(()),
-    }
+    outcome.errors.into_iter().next().map_or(Ok(()), |error| Err(error.into()))
 }
