@@ -1,17 +1,16 @@
-//! A source of your own: receives the Ethernet frames that a switch mirrors to this host by VXLAN.
+//! A source of your own: captures the frames that a switch mirrors to this host by VXLAN.
 //!
-//!     target/release/examples/custom_source 0.0.0.0:4789
+//!     target/release/examples/custom_source 0.0.0.0:4789 mirrored.pcapng
 #![allow(clippy::print_stdout)]
 
 use std::net::UdpSocket;
 use std::os::fd::AsFd;
-use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
-use wirelane::port::{Readiness, Receive, Rx};
-use wirelane::stats::RxCounters;
-use wirelane::wire::FlowKey;
-use wirelane::{Batch, Class, Error, Pool, PoolConfig, Result, pipeline};
+use wirelane::halt::Halt;
+use wirelane::port::{self, OpenOptions, Readiness, Receive};
+use wirelane::session::capture::{Capture, CaptureConfig, OutputConfig};
+use wirelane::{Batch, Error, Pool, PoolConfig, Result};
 
 /// Each datagram has a VXLAN header of 8 bytes and a frame (RFC 7348 section 5).
 struct Mirror(UdpSocket, Pool);
@@ -25,7 +24,7 @@ impl Receive for Mirror {
             && let Ok(len) = self.0.recv(frame.data_mut())
         {
             if frame.set_len(len) && frame.strip(8) {
-                frame.set_timestamp(now());
+                frame.set_timestamp(self.watermark());
                 _ = batch.push(frame); // there is room
             }
         }
@@ -36,25 +35,25 @@ impl Receive for Mirror {
         Ok(Readiness::Descriptor(self.0.as_fd(), Duration::from_secs(1)))
     }
 
+    /// Now: later packets are not older.
     fn watermark(&self) -> u64 {
-        now()
+        UNIX_EPOCH.elapsed().map_or(0, |time| time.as_nanos() as u64)
     }
 }
 
-fn now() -> u64 {
-    UNIX_EPOCH.elapsed().map_or(0, |time| time.as_nanos() as u64)
-}
-
 fn main() -> Result<()> {
-    let Some(address) = std::env::args().nth(1) else {
-        return Err(Error::usage("arguments", "name an address, such as 0.0.0.0:4789"));
+    let arguments: Vec<_> = std::env::args().skip(1).collect();
+    let [address, path] = &arguments[..] else {
+        return Err(Error::usage("arguments", "an address and a file are needed"));
     };
     let source = Mirror(UdpSocket::bind(address)?, Pool::new(PoolConfig::default())?);
     source.0.set_nonblocking(true)?;
-    let rx = Rx::new(source, Arc::new(RxCounters::new(0, Class::Rx)));
-    pipeline::run(&mut [rx], |_, batch: &mut Batch| {
-        let flows = batch.iter().filter_map(|frame| FlowKey::parse(frame.data()).ok()?);
-        flows.for_each(|flow| println!("{flow}"));
-        Ok(())
-    })
+    let port = port::custom("mirror", [source], &OpenOptions::default())?;
+    let output = OutputConfig::new(path);
+    let config = CaptureConfig { output: Some(output), ..CaptureConfig::default() };
+    let (halt, capture) = (Halt::by_signals()?, Capture::start(vec![port], &config)?);
+    while !capture.wait(Duration::from_secs(1)) && !halt.is_asked() {}
+    let outcome = capture.join();
+    outcome.queues.iter().for_each(|queue| println!("{queue}"));
+    outcome.errors.into_iter().next().map_or(Ok(()), Err)
 }

@@ -8,7 +8,6 @@
 use std::time::Duration;
 
 use wirelane::halt::Halt;
-use wirelane::pcap::WriterOptions;
 use wirelane::port::{self, OpenOptions, Port};
 use wirelane::session::capture::{Capture, CaptureConfig, OutputConfig};
 use wirelane::{Error, Result};
@@ -22,8 +21,7 @@ fn main() -> Result<()> {
     let ports: Vec<Port> = specs.iter().map(open).collect::<Result<_>>()?;
 
     // The suffix selects the format and the compression.
-    let options = WriterOptions::of_path(path.as_ref());
-    let output = OutputConfig { path: path.into(), options, split: false };
+    let output = OutputConfig::new(path);
     let config = CaptureConfig { output: Some(output), ..CaptureConfig::default() };
     let halt = Halt::by_signals()?;
     let capture = Capture::start(ports, &config)?;

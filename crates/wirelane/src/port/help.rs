@@ -67,6 +67,7 @@ impl Backend {
                 Some("CAP_NET_ADMIN"),
                 include_str!("tap/options.md"),
             ),
+            Self::Custom => ("", "sources of packets in the program", None, ""),
         };
         BackendHelp { form, about, needs, options: rows(options) }
     }

@@ -76,6 +76,8 @@ pub enum PortMode {
     Generic,
     /// AF_XDP without a program, to send only: the kernel copies the packets.
     Copy,
+    /// Sources of the program.
+    Custom,
 }
 
 impl PortMode {
@@ -94,6 +96,7 @@ impl PortMode {
             Self::Native => "native",
             Self::Generic => "generic",
             Self::Copy => "copy",
+            Self::Custom => "custom",
         }
     }
 }

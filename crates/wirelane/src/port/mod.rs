@@ -24,6 +24,7 @@
 
 pub(crate) mod accounting;
 pub(crate) mod control;
+mod custom;
 mod device;
 pub(crate) mod drain;
 pub mod file;
@@ -50,6 +51,7 @@ pub mod xdp;
 pub(crate) use self::accounting::Accounting;
 pub use self::accounting::FrameCounts;
 pub use self::control::Control;
+pub use self::custom::custom;
 pub(crate) use self::info::tell_apart;
 pub use self::info::{Attempt, PortInfo, PortMode};
 pub(crate) use self::metadata::discovered::DiscoveredInterfaces;

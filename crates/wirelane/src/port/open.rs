@@ -44,6 +44,10 @@ pub fn open(spec: &Spec, options: &OpenOptions) -> Result<Port> {
         Some(Backend::File) => filtered(file::open(spec, options)?, options)?,
         Some(Backend::Tap) => filtered(tap::open(spec, options)?, options)?,
         Some(Backend::Xdp) => XdpPort::open(spec, options)?.into(),
+        Some(Backend::Custom) => {
+            let error = Error::usage(format!("port '{spec}'"), "a program creates it");
+            return Err(error.help("call port::custom"));
+        }
         None if options.take.takes_all() => best(spec, options)?,
         Some(Backend::Packet) | None => PacketPort::open(spec, options)?.into(),
     };

@@ -36,10 +36,12 @@ pub enum Backend {
     Xdp,
     /// A TAP device, with the kernel's stack at its other end.
     Tap,
+    /// The sources of a program ([`custom`](super::custom())). No spec selects it.
+    Custom,
 }
 
 impl Backend {
-    /// All of them.
+    /// All that a spec selects.
     pub const ALL: [Self; 5] = [Self::Sim, Self::File, Self::Packet, Self::Xdp, Self::Tap];
 
     /// The word before the colon.
@@ -50,6 +52,7 @@ impl Backend {
             Self::Packet => "packet",
             Self::Xdp => "xdp",
             Self::Tap => "tap",
+            Self::Custom => "custom",
         }
     }
 }

@@ -166,17 +166,34 @@ fn custom_source_receives_mirrored_frames() {
     let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
     // A free port: the kernel does not give it to others at once.
     let address = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let directory = tempdir().unwrap();
+    let path = directory.path().join("mirrored.pcapng");
     let mut command = Command::new(example("custom_source"));
-    let mut program = ChildGuard::spawn(command.arg(address.to_string()));
+    let mut program = ChildGuard::spawn(command.arg(address.to_string()).arg(&path));
     let packet = LINK.ipv4(HOST, SERVER).udp(4000, 53, b"mirrored");
     let mut datagram = vec![0; 8 + packet.len()];
     packet.emit(&mut datagram[8..]).unwrap();
     datagram[0] = 8;
-    program.wait_until(PATIENCE, |it| {
-        // The socket may not be bound yet.
+    // The program writes each second. Its socket may not be bound yet.
+    program.wait_until(PATIENCE, |_| {
         let _ = sender.send_to(&datagram, address);
-        it.stdout().contains("10.0.0.1")
+        fs::metadata(&path).is_ok_and(|file| file.len() > 2000)
     });
+    program.interrupt();
+    let ended = program.wait(PATIENCE);
+    assert!(ended.status.success(), "{}", ended.stderr);
+    let mut reader = CaptureReader::open(&path).unwrap();
+    let mut count = 0;
+    while let Some(record) = reader.next_record().unwrap() {
+        assert_eq!(record.data, &datagram[8..]);
+        count += 1;
+    }
+    assert!(
+        ended.stdout.starts_with(&format!("port 0 rx 0: {count} packets, ")),
+        "{}",
+        ended.stdout
+    );
+    assert_eq!(reader.interfaces()[0].name, "mirror");
 }
 
 /// Bytes and packets of the files in a store.

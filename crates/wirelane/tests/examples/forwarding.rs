@@ -329,9 +329,8 @@ fn privileged_policer_limits_each_source() {
     policer.interrupt();
     let ended = policer.wait(PATIENCE);
     assert!(ended.status.success(), "{}", ended.stderr);
-    let filtered = |line: &str| {
-        Some(line.split_once(" bytes, ")?.1.split_once(" filtered")?.0.parse::<u64>().ok()?)
-    };
+    let filtered =
+        |line: &str| line.split_once(" bytes, ")?.1.split_once(" filtered")?.0.parse::<u64>().ok();
     let filtered: u64 = ended.stdout.lines().filter_map(filtered).sum();
     assert!((100..=188).contains(&filtered), "{}", ended.stdout);
 }
