@@ -90,3 +90,8 @@ pub use self::packet::{Metadata, Packet};
 pub use self::program::Program;
 pub use self::source::Filter;
 pub use self::translate::{Buffers, Ending, translate};
+
+/// Compiles the example of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

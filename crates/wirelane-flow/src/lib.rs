@@ -47,3 +47,8 @@ pub use sink::{Hurry, Sink};
 pub use table::Room;
 pub use text::{Text, TextFormat};
 pub use wirelane_wire::TunnelKind;
+
+/// Compiles the example of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

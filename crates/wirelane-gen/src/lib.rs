@@ -53,3 +53,8 @@ pub use source::{Departure, Lane, Source};
 pub use stream::Stream;
 pub use template::Template;
 pub use values::Values;
+
+/// Compiles the example of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

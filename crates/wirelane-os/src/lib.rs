@@ -47,3 +47,8 @@ pub use error::{OsError, Result};
 
 #[cfg(test)]
 mod testing;
+
+/// Compiles the example of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

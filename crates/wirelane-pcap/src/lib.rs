@@ -83,3 +83,8 @@ pub use writer::{CaptureWriter, Written};
 #[cfg(test)]
 #[cfg(feature = "compression")]
 mod tests;
+
+/// Compiles the example of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -95,3 +95,8 @@ impl Printer {
 
 #[cfg(test)]
 mod tests;
+
+/// Compiles the example of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

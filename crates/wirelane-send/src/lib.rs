@@ -25,3 +25,8 @@ pub use engine::Engine;
 pub use pacer::Pacing;
 pub use session::{Progress, SendConfig, SendOutcome, Sending};
 pub use timing::Timing;
+
+/// Compiles the example of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -66,3 +66,8 @@ pub use self::writer::{
     Counts, Gate, LaneReport, LaneWriter, Limits, Lost, ShortSegments, StoreOptions, StoreReport,
     StoreStatus, StoreWriter,
 };
+
+/// Compiles the example of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

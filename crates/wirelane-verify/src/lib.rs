@@ -196,3 +196,8 @@ impl Auditor {
         self.summary.evicted_fragments = self.fragments.evicted();
     }
 }
+
+/// Compiles the example of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -96,3 +96,8 @@ pub use tunnel::{Tunnel, TunnelKind};
 pub use udp::{Udp, UdpMut, UdpView};
 pub use vlan::{Vlan, VlanView};
 pub use vxlan::{Vxlan, VxlanView};
+
+/// Compiles the example of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -123,9 +123,11 @@ pub use wirelane_wire as wire;
 #[doc(hidden)]
 pub use wirelane_wire::setters;
 
-/// Compiles the examples of the README and of the library chapter.
+/// Compiles the examples of the READMEs and of the library chapter.
 #[cfg(doctest)]
 mod documents {
+    #[doc = include_str!("../README.md")]
+    struct Crate;
     #[doc = include_str!("../../../README.md")]
     struct Readme;
     #[doc = include_str!("../../../docs/library.md")]

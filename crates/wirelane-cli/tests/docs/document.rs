@@ -30,13 +30,17 @@ const SPANS_ASK: &str = "wirelane forward packet:eth0 --gso=off --gro=off --keep
 /// How many code spans are a block.
 const SPANS_TOGETHER: usize = 4;
 
-/// The README and the chapters of `docs/`, whose paths are relative to the first value.
+/// The READMEs of the project and its crates, and the chapters of `docs/`, all below the first
+/// value.
 pub(crate) fn documents() -> (PathBuf, Vec<PathBuf>) {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap().to_owned();
-    let entries = fs::read_dir(root.join("docs")).unwrap().map(|entry| entry.unwrap().path());
+    let entries =
+        |folder: &str| fs::read_dir(root.join(folder)).unwrap().map(|entry| entry.unwrap().path());
     let mut paths: Vec<_> =
-        entries.filter(|path| path.extension().is_some_and(|end| end == "md")).collect();
+        entries("docs").filter(|path| path.extension().is_some_and(|end| end == "md")).collect();
     paths.push(root.join("README.md"));
+    let of_crates = entries("crates").map(|path| path.join("README.md"));
+    paths.extend(of_crates.filter(|path| path.exists()));
     paths.sort();
     (root, paths)
 }

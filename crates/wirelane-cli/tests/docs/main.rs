@@ -1,4 +1,4 @@
-//! Every command line of the README and of `docs/` runs as printed.
+//! Every command line of the READMEs and of `docs/` runs as printed.
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
 
 mod document;

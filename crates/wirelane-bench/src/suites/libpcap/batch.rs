@@ -18,7 +18,8 @@ use crate::row::params;
 use crate::suites::bed;
 
 const CASE: &str = "batch";
-const HEADER: &str = include_str!("../../../../wirelane-capi/include/wirelane.h");
+// In `capi`, links to the files of `wirelane-capi`: an archive of this crate contains them.
+const HEADER: &str = include_str!("capi/wirelane.h");
 /// The library that cargo builds, in the directory of the command.
 const LIBRARY: &str = "libwirelane_capi.so";
 const SIZE: u64 = 64;
@@ -37,17 +38,9 @@ struct Example {
 
 const EXAMPLES: [Example; 2] = [
     // Reads every packet.
-    Example {
-        name: "count",
-        source: include_str!("../../../../wirelane-capi/examples/count.c"),
-        packets: 15_000_000,
-    },
+    Example { name: "count", source: include_str!("capi/count.c"), packets: 15_000_000 },
     // Reads no packet.
-    Example {
-        name: "rxdrop",
-        source: include_str!("../../../../wirelane-capi/examples/rxdrop.c"),
-        packets: 20_000_000,
-    },
+    Example { name: "rxdrop", source: include_str!("capi/rxdrop.c"), packets: 20_000_000 },
 ];
 
 /// Measures every example in both languages.

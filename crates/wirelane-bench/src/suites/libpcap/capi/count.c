@@ -1,0 +1,1 @@
+../../../../../wirelane-capi/examples/count.c

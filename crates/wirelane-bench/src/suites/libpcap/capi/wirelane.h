@@ -1,0 +1,1 @@
+../../../../../wirelane-capi/include/wirelane.h
