@@ -175,12 +175,14 @@ fn refuse(error: &clap::Error, instead: Option<(&str, &'static str)>) -> ExitCod
     let tip = paragraphs.find_map(|text| text.strip_prefix("tip: ").map(str::to_owned));
     // The text of a value parser already contains the next step.
     let cause = cause.replace("': write ", "'; write ");
-    let error = match tip {
-        _ if let Some((option, help)) = instead => {
+    let error = match (instead, tip) {
+        (Some((option, help)), _) => {
             Error::usage(option, "`wirelane capture` has no such option").help(help)
         }
-        None if cause.contains("; ") => Error::usage("arguments", cause),
-        tip => Error::usage("arguments", cause).help(tip.unwrap_or_else(|| "try --help".into())),
+        (None, None) if cause.contains("; ") => Error::usage("arguments", cause),
+        (None, tip) => {
+            Error::usage("arguments", cause).help(tip.unwrap_or_else(|| "try --help".into()))
+        }
     };
     report(&error)
 }

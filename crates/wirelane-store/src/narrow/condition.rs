@@ -75,22 +75,27 @@ impl Conditions {
         if self.implies(two, one, &mut STEPS.clone()) {
             return one;
         }
-        match (self.form(one), self.form(two)) {
-            (Form::Both(a, rest), Form::Both(b, same)) if rest == same => {
-                let start = self.either(a, b);
-                self.both(start, rest)
-            }
-            // Factor out the common part: a (b ∨ c) ∨ c is a b ∨ c, and b may be narrower than a.
-            (Form::Both(a, rest), _) if let Some(b) = self.beside(rest, two) => {
-                let narrow = self.both(a, b);
-                self.alternatives(narrow, two)
-            }
-            (_, Form::Both(a, rest)) if let Some(b) = self.beside(rest, one) => {
-                let narrow = self.both(a, b);
-                self.alternatives(one, narrow)
-            }
-            _ => self.add(Form::Either(one, two)),
+        let forms = (self.form(one), self.form(two));
+        if let (Form::Both(a, rest), Form::Both(b, same)) = forms
+            && rest == same
+        {
+            let start = self.either(a, b);
+            return self.both(start, rest);
         }
+        // Factor out the common part: a (b ∨ c) ∨ c is a b ∨ c, and b may be narrower than a.
+        if let Form::Both(a, rest) = forms.0
+            && let Some(b) = self.beside(rest, two)
+        {
+            let narrow = self.both(a, b);
+            return self.alternatives(narrow, two);
+        }
+        if let Form::Both(a, rest) = forms.1
+            && let Some(b) = self.beside(rest, one)
+        {
+            let narrow = self.both(a, b);
+            return self.alternatives(one, narrow);
+        }
+        self.add(Form::Either(one, two))
     }
 
     /// Like [`Conditions::either`], without simplification.

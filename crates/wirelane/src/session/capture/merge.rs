@@ -95,7 +95,9 @@ impl ChunkMerge {
         mut spent: impl FnMut(Chunk),
     ) {
         let input = &mut self.inputs[input];
-        while let Some(mut last) = input.chunks.pop_back_if(|last| last.newest() > chunk.oldest()) {
+        while input.chunks.back().is_some_and(|last| last.newest() > chunk.oldest())
+            && let Some(mut last) = input.chunks.pop_back()
+        {
             let left = if input.chunks.is_empty() { input.offset } else { 0 };
             last.absorb(&chunk, left, scratch);
             spent(std::mem::replace(&mut chunk, last));
