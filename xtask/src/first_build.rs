@@ -1,5 +1,4 @@
-//! The first build of the command, without a cache, which users wait for when they install it. Also
-//! the build of a program that only receives.
+//! The first build of the command, without a cache, which users wait for when they install it.
 
 use std::fs;
 use std::time::Instant;
@@ -36,25 +35,7 @@ pub(crate) fn run(context: &Context) -> Outcome {
     if !succeeded {
         return Outcome::failure("the command does not build");
     }
-    let mut outcome = judge(wall, cpu);
-    outcome += receiver();
-    outcome
-}
-
-/// A program that only receives leaves out the features of the library. It has few dependencies
-/// then, and needs no C compiler.
-fn receiver() -> Outcome {
-    /// Lines of `cargo tree`.
-    const MOST: usize = 20;
-    let what = ["-p", "wirelane", "--no-default-features"];
-    let list = cargo::output(cargo::stable(&["tree", "-e", "normal,build"]).args(what));
-    let list = list.unwrap_or_default();
-    let is_c = |line: &str| line.contains("-sys v") && !line.contains("linux-raw-sys v");
-    let lines: Vec<_> = list.lines().collect();
-    if lines.is_empty() || lines.len() > MOST || lines.iter().any(|line| is_c(line)) {
-        return Outcome::failure(format!("dependencies of a program that only receives:\n{list}"));
-    }
-    Outcome::single(cargo::succeeds(cargo::stable(&["check"]).args(what)))
+    judge(wall, cpu)
 }
 
 /// Judges the time. Other load increases the elapsed time, but hardly the CPU time: the build fails

@@ -1,4 +1,5 @@
-//! One entry for automation: `cargo xtask test`, `cargo xtask bench`, `cargo xtask vm`.
+//! One entry for automation: `cargo xtask test`, `cargo xtask bench`, `cargo xtask book`,
+//! `cargo xtask vm`.
 #![allow(clippy::print_stdout, reason = "talking to the terminal is what this program is for")]
 
 mod aarch64;
@@ -6,9 +7,11 @@ mod api;
 mod apt;
 mod background;
 mod bench;
+mod book;
 mod cargo;
 mod context;
 mod deny;
+mod features;
 mod first_build;
 mod fuzz;
 mod libtest;
@@ -30,6 +33,7 @@ fn main() -> ExitCode {
     match Arguments::parse().command {
         Task::Test(arguments) => test::run(&arguments),
         Task::Bench(arguments) => bench::run(&arguments),
+        Task::Book(arguments) => book::run(&arguments),
         Task::Vm(arguments) => vm::run(&arguments),
     }
 }
@@ -48,6 +52,8 @@ enum Task {
     Test(test::Arguments),
     /// Measure what the documentation promises, beside other programs in the same run
     Bench(bench::Arguments),
+    /// Build the documentation as a book: target/book
+    Book(book::Arguments),
     /// Run the tests of zero copy in an emulated machine with two igb and two virtio_net
     Vm(vm::Arguments),
 }

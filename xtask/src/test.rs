@@ -11,6 +11,7 @@ use crate::background::{self, Background, Share};
 use crate::cargo;
 use crate::context::Context;
 use crate::deny;
+use crate::features;
 use crate::first_build;
 use crate::fuzz;
 use crate::nextest;
@@ -20,7 +21,7 @@ use crate::setup;
 use crate::step::{Done, Outcome, Step, summarize};
 use crate::vm;
 
-const STEPS: [Step<Context>; 15] = [
+const STEPS: [Step<Context>; 16] = [
     Step { name: "setup", about: "find or install what the tests need", run: setup::run },
     Step { name: "fmt", about: "formatting", run: format },
     Step { name: "clippy", about: "lints, warnings denied", run: clippy },
@@ -30,6 +31,7 @@ const STEPS: [Step<Context>; 15] = [
     Step { name: "test", about: "unit, integration and privileged tests; examples", run: tests },
     Step { name: "aarch64", about: "machine code of filters, emulated", run: aarch64::run },
     Step { name: "portable", about: portable::ABOUT, run: portable::run },
+    Step { name: "features", about: features::ABOUT, run: features::run },
     Step { name: "vm", about: vm::ABOUT, run: vm::step },
     Step { name: "build", about: "how long the first build takes", run: first_build::run },
     Step { name: "loom", about: "all interleavings of what threads share", run: loom },
@@ -45,7 +47,7 @@ const BEFORE_SETUP: [&str; 5] = ["fmt", "clippy", "doc", "api", "deny"];
 /// step uses one thread for much of its time. `build` also judges its CPU time, so other load does
 /// not matter.
 const BACKGROUND: [&[&str]; 2] =
-    [&["build", "loom", "miri"], &["aarch64", "portable", "tsan", "fuzz"]];
+    [&["build", "loom", "miri"], &["aarch64", "portable", "features", "tsan", "fuzz"]];
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {

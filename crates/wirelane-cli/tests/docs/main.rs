@@ -3,6 +3,7 @@
 
 mod document;
 mod engineers;
+mod links;
 mod width;
 
 use std::fs;
@@ -43,13 +44,6 @@ fn documents_are_well_formed() {
         let name = path.strip_prefix(&root).unwrap().display().to_string();
         let (_, problems) = blocks(&name, &text);
         assert!(problems.is_empty(), "{}", problems.join("\n"));
-        for link in text.split("](").skip(1).filter_map(|rest| rest.split_once(')')) {
-            let target = link.0.split('#').next().unwrap();
-            if !target.is_empty() && !target.contains("://") {
-                let file = path.parent().unwrap().join(target);
-                assert!(file.exists(), "{name}: {target} does not exist");
-            }
-        }
     }
     let readme = fs::read_to_string(root.join("README.md")).unwrap();
     assert!(readme.lines().count() <= 150, "the README is a landing page");
