@@ -18,6 +18,7 @@ mod libtest;
 mod nextest;
 mod portable;
 mod rustdoc;
+mod semver;
 mod setup;
 mod step;
 mod targets;

@@ -17,16 +17,18 @@ use crate::fuzz;
 use crate::nextest;
 use crate::portable;
 use crate::rustdoc;
+use crate::semver;
 use crate::setup;
 use crate::step::{Done, Outcome, Step, summarize};
 use crate::vm;
 
-const STEPS: [Step<Context>; 16] = [
+const STEPS: [Step<Context>; 17] = [
     Step { name: "setup", about: "find or install what the tests need", run: setup::run },
     Step { name: "fmt", about: "formatting", run: format },
     Step { name: "clippy", about: "lints, warnings denied", run: clippy },
     Step { name: "doc", about: "documentation, warnings denied", run: document },
     Step { name: "api", about: "the public items of the library crates", run: api::run },
+    Step { name: "semver", about: "compatible with the last release", run: semver::run },
     Step { name: "deny", about: "advisories on dependencies", run: deny::run },
     Step { name: "test", about: "unit, integration and privileged tests; examples", run: tests },
     Step { name: "aarch64", about: "machine code of filters, emulated", run: aarch64::run },
@@ -40,6 +42,9 @@ const STEPS: [Step<Context>; 16] = [
     Step { name: "fuzz", about: "every fuzz target for some seconds", run: fuzz::run },
 ];
 
+/// The steps that run only when they are named.
+const ON_REQUEST: [&str; 1] = ["semver"];
+
 /// The steps that need only the pinned toolchain: in a whole run, `setup` runs at the same time.
 const BEFORE_SETUP: [&str; 5] = ["fmt", "clippy", "doc", "api", "deny"];
 
@@ -51,7 +56,7 @@ const BACKGROUND: [&[&str]; 2] =
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// The steps to run, in their usual order; all of them when none is named
+    /// The steps to run, in their usual order; all of them but `semver` when none is named
     #[arg(value_name = "STEP", value_parser = STEPS.map(|step| step.name))]
     steps: Vec<String>,
     /// Shorter: fewer interleavings, 3 s per fuzz target, no ThreadSanitizer, no guest, no aarch64,
@@ -86,7 +91,8 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
     let mut context = Context::new(arguments.quick, arguments.ci, arguments.fuzz_seconds);
     context.bless = arguments.bless;
     let chosen = |step: &&Step<Context>| {
-        arguments.steps.is_empty() || arguments.steps.iter().any(|name| name == step.name)
+        let is_usual = arguments.steps.is_empty() && !ON_REQUEST.contains(&step.name);
+        is_usual || arguments.steps.iter().any(|name| name == step.name)
     };
     let steps: Vec<_> = STEPS.iter().filter(chosen).collect();
     let done = run_steps(&steps, &context);
