@@ -2,8 +2,8 @@
 
 use std::net::UdpSocket;
 use std::os::fd::AsFd;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -355,4 +355,48 @@ fn what_cannot_be_waited_for_is_told() {
     assert!(wake.deadline && wake.ended && !wake.packets && !(0..70).any(|at| wake.is_ready(at)));
     // There is nothing to wait for.
     assert!(pipeline::wait_any::<Rx>(&mut [], &[], None).unwrap().ended);
+}
+
+/// Works until it is told to wait.
+struct Stuck(Arc<Mutex<()>>);
+
+impl Consumer for Stuck {
+    fn consume(&mut self, _: usize, _: &mut Batch) -> Result<()> {
+        Ok(())
+    }
+
+    fn round(&mut self, _: &[Rx], _: bool) -> Result<()> {
+        drop(self.0.lock());
+        Ok(())
+    }
+}
+
+#[test]
+fn rounds_go_on_without_packets_unless_a_thread_is_stuck() {
+    // Nearly without packets.
+    let port = open("sim:2?rate=1pps");
+    let gate = Arc::new(Mutex::new(()));
+    let mut first = true;
+    let running = Threads::default().spawn(port, |_| {
+        let own = if std::mem::take(&mut first) { Arc::clone(&gate) } else { Arc::default() };
+        Stuck(own)
+    });
+    let running = running.expect("it starts");
+    let handle = running.handle();
+    let pause = || thread::sleep(Duration::from_millis(1500));
+    let moved = |before: &[Option<u64>]| -> Vec<bool> {
+        handle.rounds().iter().zip(before).map(|(now, before)| now > before).collect()
+    };
+    let before = handle.rounds();
+    pause();
+    assert_eq!(moved(&before), [true, true]);
+    let held = gate.lock();
+    pause();
+    let before = handle.rounds();
+    pause();
+    assert_eq!(moved(&before), [false, true]);
+    drop(held);
+    running.stop();
+    running.join();
+    assert_eq!(handle.rounds(), [None, None]);
 }

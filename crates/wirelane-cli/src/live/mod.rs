@@ -9,6 +9,7 @@ mod arguments;
 mod input;
 mod privileges;
 mod run;
+mod service;
 mod show;
 mod start;
 mod worker;

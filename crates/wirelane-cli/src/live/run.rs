@@ -9,6 +9,7 @@ use wirelane::session::monitor::Monitor;
 use wirelane::{Error, Result};
 
 use super::announce::Doing;
+use super::service::Service;
 use super::show::{Screen, Show};
 use super::start::Start;
 use super::worker::LiveWorker;
@@ -59,20 +60,25 @@ pub(crate) fn run_live<W: LiveWorker>(
         dropped_privileges: start.privileges.are_dropped(),
         store: show.store(),
     });
-    watch(&start, &session, &monitor, show, started);
+    let mut service = Service::of_environment();
+    let names = PortInfo::names(monitor.ports()).join(", ");
+    service.ready(&format!("{} {names}", start.command));
+    watch(&start, &session, &monitor, show, (&mut service, started));
+    service.stopping();
     // Stop answering requests before queues and files are closed.
     drop((control, monitor));
     let (summary, errors) = summarize(session.join(), started)?;
     start.conclude(summary, errors)
 }
 
-/// Waits for the end. A terminal shows the progress, and SIGUSR1 prints the counters.
+/// Waits for the end. A terminal shows the progress, SIGUSR1 prints the counters, and the service
+/// manager learns that the threads work.
 fn watch<W: LiveWorker>(
     start: &Start<'_>,
     session: &Session<W>,
     monitor: &Monitor,
     show: &mut impl Show<W>,
-    started: Instant,
+    (service, started): (&mut Service, Instant),
 ) {
     let (mut progress, pace) = match show.screen() {
         Screen::Figures(file) if !start.args.quiet => {
@@ -84,13 +90,19 @@ fn watch<W: LiveWorker>(
         _ => (None, PAUSE),
     };
     let duration = start.args.duration.filter(|_| !W::ENDS_IN_TIME);
+    let handle = session.handle();
+    let pace = pace.min(service.pace());
     let wait = |pause: Duration| session.wait(pause.min(W::LONGEST_WAIT));
     attend(wait, duration, (&start.halt, pace), started, |event| match event {
         Event::Asked => {
             headline::print_so_far(monitor.read(), started.elapsed().as_secs_f64());
             show.report(session);
         }
-        Event::Passed => show.update(session, &|| monitor.read(), progress.as_mut()),
+        Event::Passed => {
+            show.update(session, &|| monitor.read(), progress.as_mut());
+            let status = || headline::so_far(monitor.read(), started.elapsed().as_secs_f64());
+            service.tick(Instant::now(), || handle.rounds(), status);
+        }
     });
     screen::clear();
 }

@@ -128,6 +128,11 @@ pub(crate) fn drops(queues: &[QueueStats]) -> String {
 
 /// Prints the counters so far, on a line of standard error.
 pub(crate) fn print_so_far(reading: Reading, elapsed_s: f64) {
+    line(format_args!("so far: {}", so_far(reading, elapsed_s)));
+}
+
+/// The counters so far, on one line.
+pub(crate) fn so_far(reading: Reading, elapsed_s: f64) -> String {
     let counts = Counts::of(reading);
     let written = counts.totals.written.map(|packets| format!("; {} written", grouped(packets)));
     let headline = if counts.tx.is_empty() {
@@ -136,7 +141,7 @@ pub(crate) fn print_so_far(reading: Reading, elapsed_s: f64) {
         counts.forwarded()
     };
     let pace = counts.pace(elapsed_s);
-    line(format_args!("so far: {headline}{pace}{}", written.unwrap_or_default()));
+    headline + &pace + &written.unwrap_or_default()
 }
 
 /// Advice against losses.

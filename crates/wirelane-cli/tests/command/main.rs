@@ -38,6 +38,7 @@ mod print;
 mod privileges;
 mod real_traffic;
 mod rotation;
+mod service;
 mod signals;
 mod sim;
 mod surroundings;

@@ -10,6 +10,7 @@
 mod consumer;
 mod forwarder;
 mod handle;
+mod progress;
 mod quota;
 mod run;
 pub(crate) mod running;

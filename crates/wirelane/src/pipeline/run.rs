@@ -6,6 +6,7 @@ use std::time::Duration;
 use wirelane_os::event::Event;
 
 use super::consumer::Consumer;
+use super::progress::Progress;
 use super::quota::Portion;
 use super::wait::wait;
 use crate::error::{Error, Result};
@@ -39,21 +40,23 @@ pub fn run(
 /// # Errors
 /// The errors of [`run`].
 pub fn run_with(inputs: &mut [Rx], consumer: &mut impl Consumer) -> Result<()> {
-    run_until(inputs, consumer, None, Portion::of(None))
+    run_until(inputs, consumer, None, Portion::of(None), &Progress::default())
 }
 
-/// As [`run_with`], for at most `portion` packets. After `stopped` has happened, a sleeping loop
-/// checks its ends again.
+/// As [`run_with`], for at most `portion` packets, with its rounds counted in `progress`. After
+/// `stopped` has happened, a sleeping loop checks its ends again.
 pub(super) fn run_until(
     inputs: &mut [Rx],
     consumer: &mut impl Consumer,
     stopped: Option<&Event>,
     mut portion: Portion,
+    progress: &Progress,
 ) -> Result<()> {
     let mut errors = Errors::default();
-    if let Err(error) = receive(inputs, consumer, stopped, &mut portion, &mut errors) {
+    if let Err(error) = receive(inputs, consumer, stopped, &mut portion, &mut errors, progress) {
         errors.add(error);
     }
+    progress.end();
     // Other threads need not wait until this consumer has finished.
     drop(portion);
     if let Err(error) = consumer.finish() {
@@ -83,11 +86,13 @@ fn receive(
     stopped: Option<&Event>,
     portion: &mut Portion,
     errors: &mut Errors,
+    progress: &Progress,
 ) -> Result<()> {
     let mut batch = Batch::default();
     let mut stopped = stopped.map(Event::as_fd);
     let mut rounds = 0;
     loop {
+        progress.round();
         let mut idle = true;
         rounds = if rounds < ROUNDS_UNASKED { rounds + 1 } else { 0 };
         for (input, rx) in inputs.iter_mut().enumerate() {

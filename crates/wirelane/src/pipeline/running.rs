@@ -11,6 +11,7 @@ use wirelane_os::event::Event;
 use super::consumer::Consumer;
 use super::forwarder::Forwarder;
 use super::handle::Handle;
+use super::progress::Progress;
 use super::quota::{Portion, Quota};
 use super::run::run_until;
 use super::wait::wait_any;
@@ -203,15 +204,17 @@ impl Threads {
         });
         let each_alone = self.each_alone;
         let quota = self.packets.map(|packets| Arc::new(Quota::new(packets)));
-        let mut counters = Vec::new();
+        let (mut counters, mut progress) = (Vec::new(), Vec::new());
         let job = |Job { name, port, rx: mut inputs, make }: Job<M>| {
             counters.extend(inputs.iter().map(|rx| (port, Arc::clone(rx.counters()))));
             let (stop, portion) = (Arc::clone(&stop), Portion::of(quota.as_ref()));
+            let own = Arc::new(Progress::default());
+            progress.push(Arc::clone(&own));
             let run = move || {
                 let on_panic = OnPanic(&stop);
                 let mut consumer = make(&inputs);
                 let stopped = Some(&stop.asked);
-                let failure = run_until(&mut inputs, &mut consumer, stopped, portion).err();
+                let failure = run_until(&mut inputs, &mut consumer, stopped, portion, &own).err();
                 drop(on_panic);
                 match stop.controls.get(port).filter(|_| each_alone) {
                     _ if failure.is_none() => {}
@@ -234,7 +237,7 @@ impl Threads {
         let crew =
             Crew::start(jobs, &placement, || ports.iter_mut().try_for_each(|port| port.start()));
         let crew = crew.inspect_err(|_| stop.ask())?;
-        Ok(Running { crew, ports, counters, stop, halt: self.halt })
+        Ok(Running { crew, ports, counters, progress: progress.into(), stop, halt: self.halt })
     }
 }
 
@@ -252,6 +255,8 @@ pub struct Running<C: Send + 'static> {
     ports: Vec<Port>,
     /// With the index of their port.
     counters: Vec<(usize, Arc<RxCounters>)>,
+    /// Of each thread.
+    progress: Arc<[Arc<Progress>]>,
     stop: Arc<Stop>,
     halt: Halt,
 }
@@ -318,7 +323,7 @@ impl<C: Send + 'static> Running<C> {
     /// Controls the ports and stops them, from any thread.
     pub fn handle(&self) -> Handle {
         let stop = Arc::clone(&self.stop);
-        Handle::new(self.stop.controls.clone(), move || stop.ask())
+        Handle::new(self.stop.controls.clone(), move || stop.ask()).of_threads(&self.progress)
     }
 
     /// Whether the end was requested by [`Running::stop`] or by a failed thread, for any thread.

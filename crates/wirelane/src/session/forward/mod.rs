@@ -222,14 +222,16 @@ fn handle(running: &Running<Worker>, monitor: &Monitor, signals: &Arc<Signals>) 
     let controls = running.open_ports().iter().enumerate().map(control).collect();
     let (threads, signals) = (running.handle(), Arc::clone(signals));
     let is_stopped = running.stopped();
-    Handle::new(controls, move || {
+    let watched = threads.clone();
+    let stop = move || {
         if !is_stopped() && !signals.done.load(Ordering::Acquire) {
             let deadline = clock::monotonic_ns() + FAREWELL.as_nanos() as u64;
             signals.deadline.store(deadline, Ordering::Release);
         }
         threads.stop();
         signals.stopping.store(true, Ordering::Release);
-    })
+    };
+    Handle::new(controls, stop).watching(&watched)
 }
 
 impl super::Worker for Forward {
