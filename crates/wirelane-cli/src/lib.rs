@@ -9,6 +9,7 @@ pub mod args;
 mod background;
 mod commands;
 pub mod companion;
+mod config;
 mod control;
 mod habits;
 mod hints;
@@ -30,6 +31,7 @@ mod stores;
 mod text_file;
 mod time_span;
 
+use std::ffi::{OsStr, OsString};
 use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
@@ -86,7 +88,12 @@ enum Command {
 /// Runs the whole command. The process ends after it.
 pub fn main() -> ExitCode {
     prepare();
-    let cli = match parse() {
+    let words: Vec<_> = std::env::args_os().collect();
+    let expanded = match config::expand(&words, has_option) {
+        Ok(expanded) => expanded,
+        Err(error) => return report(&error),
+    };
+    let cli = match parse(&words, expanded) {
         Ok(cli) => cli,
         Err(error) => return refuse(&error, instead(&error)),
     };
@@ -144,15 +151,37 @@ fn prepare() {
     process::survive_file_limits();
 }
 
-/// Parses the arguments. If the first word names a subcommand, only its options are built. Help and
-/// misspelt words need the options of all subcommands.
-fn parse() -> Result<Cli, clap::Error> {
+/// The command line of the program with all subcommands and options, for manual pages and
+/// completions.
+#[must_use]
+pub fn command() -> clap::Command {
     let mut command = Cli::command();
-    let first = std::env::args_os().nth(1).unwrap_or_default();
+    command.build();
+    command
+}
+
+/// Whether a subcommand has this long option.
+fn has_option(subcommand: &OsStr, option: &str) -> bool {
+    let command = command();
+    let subcommand = command.get_subcommands().find(|one| subcommand == one.get_name());
+    let mut arguments = subcommand.into_iter().flat_map(clap::Command::get_arguments);
+    arguments.any(|argument| argument.get_long() == Some(option))
+}
+
+/// Parses `words`, or `expanded` words with the options of a file. If the first word names a
+/// subcommand, only its options are built. Help and misspelt words need the options of all
+/// subcommands.
+fn parse(words: &[OsString], expanded: Option<Vec<OsString>>) -> Result<Cli, clap::Error> {
+    // Options of the command line come after those of the file.
+    let mut command = Cli::command().args_override_self(expanded.is_some());
+    let first = words.get(1).map(OsString::as_os_str).unwrap_or_default();
     if command.get_subcommands().all(|one| first != one.get_name()) {
         command.build();
     }
-    let mut matches = command.try_get_matches()?;
+    let mut matches = match expanded {
+        None => command.try_get_matches_from(words)?,
+        Some(expanded) => command.try_get_matches_from(expanded)?,
+    };
     Cli::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut Cli::command()))
 }
 

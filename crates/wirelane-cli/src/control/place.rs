@@ -1,9 +1,9 @@
 //! The directories and names of the sockets of running commands, and their owners.
 //!
 //! The sockets are in a directory that exists as long as the system runs: `/run`, where only root
-//! may write, or `/tmp`, where the sticky bit protects each user's files. `/run/user/UID` would
-//! disappear when the user logs out, and a directory named by the environment would differ under
-//! sudo.
+//! may write, `/run/wirelane`, where the services of the packages may, or `/tmp`, where the sticky
+//! bit protects each user's files. `/run/user/UID` would disappear when the user logs out, and a
+//! directory named by the environment would differ under sudo. A service has a private `/tmp`.
 //!
 //! A name is `wirelane-PID-RANDOM.sock`. PID is the process number in the PID namespace of the
 //! process. Processes in other namespaces may have the same number, and any user can create names
@@ -33,7 +33,7 @@ use wirelane::{Error, Result};
 use crate::privilege;
 
 /// In the order in which a process tries to create its socket.
-const PLACES: [&str; 2] = ["/run", "/tmp"];
+const PLACES: [&str; 3] = ["/run", "/run/wirelane", "/tmp"];
 
 /// A socket with the name of a control socket.
 #[derive(Clone, Debug)]

@@ -1,5 +1,6 @@
 //! The options of live commands, which open ports and run until an event ends them.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
@@ -36,6 +37,10 @@ pub(crate) struct SessionArgs {
     /// Keep root privileges and capabilities after opening the port
     #[arg(long, conflicts_with = "user", help_heading = "Machine")]
     pub(super) keep_privileges: bool,
+    /// Read options from FILE, too, one per line: `max-bytes = 10G` or `wait`; # begins a comment.
+    /// Those of the command line override them
+    #[arg(long, value_name = "FILE", help_heading = "Machine")]
+    config: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) netns: NetnsArgs,
 }

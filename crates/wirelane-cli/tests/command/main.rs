@@ -12,6 +12,7 @@ mod background;
 mod bad_input;
 mod boards;
 mod companions;
+mod config;
 mod control;
 mod count;
 mod exec;
