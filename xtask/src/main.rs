@@ -1,5 +1,5 @@
 //! One entry for automation: `cargo xtask test`, `cargo xtask bench`, `cargo xtask book`,
-//! `cargo xtask vm`.
+//! `cargo xtask package`, `cargo xtask vm`.
 #![allow(clippy::print_stdout, reason = "talking to the terminal is what this program is for")]
 
 mod aarch64;
@@ -16,6 +16,7 @@ mod first_build;
 mod fuzz;
 mod libtest;
 mod nextest;
+mod package;
 mod portable;
 mod rustdoc;
 mod semver;
@@ -36,6 +37,7 @@ fn main() -> ExitCode {
         Task::Bench(arguments) => bench::run(&arguments),
         Task::Book(arguments) => book::run(&arguments),
         Task::Vm(arguments) => vm::run(&arguments),
+        Task::Package(arguments) => package::run(&arguments),
     }
 }
 
@@ -57,4 +59,6 @@ enum Task {
     Book(book::Arguments),
     /// Run the tests of zero copy in an emulated machine with two igb and two virtio_net
     Vm(vm::Arguments),
+    /// Build the packages for Debian and Red Hat, static programs, and what belongs to them
+    Package(package::Arguments),
 }

@@ -24,5 +24,5 @@ pub mod targets;
 pub mod task;
 pub mod wire;
 
-pub use self::command::main;
+pub use self::command::{command, main};
 pub use self::effort::Effort;

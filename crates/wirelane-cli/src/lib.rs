@@ -151,18 +151,16 @@ fn prepare() {
     process::survive_file_limits();
 }
 
-/// The command line of the program with all subcommands and options, for manual pages and
-/// completions.
+/// The command line of the program, for manual pages and completions.
 #[must_use]
 pub fn command() -> clap::Command {
-    let mut command = Cli::command();
-    command.build();
-    command
+    Cli::command()
 }
 
 /// Whether a subcommand has this long option.
 fn has_option(subcommand: &OsStr, option: &str) -> bool {
-    let command = command();
+    let mut command = Cli::command();
+    command.build();
     let subcommand = command.get_subcommands().find(|one| subcommand == one.get_name());
     let mut arguments = subcommand.into_iter().flat_map(clap::Command::get_arguments);
     arguments.any(|argument| argument.get_long() == Some(option))

@@ -8,7 +8,7 @@ mod figures;
 use std::io::{self, Write as _};
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, Parser, Subcommand};
 use wirelane::{Error, Result};
 use wirelane_cli::output::{self, screen};
 
@@ -32,6 +32,12 @@ enum Bench {
     Compare(compare::CompareArgs),
     #[command(flatten)]
     Suite(Named),
+}
+
+/// The command line of the program, for its manual page.
+#[must_use]
+pub fn command() -> clap::Command {
+    Cli::command()
 }
 
 /// The main function of the program.

@@ -45,6 +45,7 @@ mod sim;
 mod surroundings;
 mod terminal;
 mod texts;
+mod units;
 mod users;
 
 use std::fs;

@@ -9,6 +9,15 @@
 use std::ffi::{c_int, c_void};
 use std::ptr::NonNull;
 
+#[cfg(not(target_env = "musl"))]
+use libc::dlinfo;
+
+// The crate `libc` does not declare it for musl, which has it.
+#[cfg(target_env = "musl")]
+unsafe extern "C" {
+    fn dlinfo(handle: *mut c_void, request: c_int, info: *mut c_void) -> c_int;
+}
+
 /// Relocations that hold the address of a symbol: slots of calls and of data (the ELF supplements
 /// of the processors).
 const ADDRESSES: [u32; 3] = [R_JUMP_SLOT, R_GLOB_DAT, R_ABSOLUTE];
@@ -77,7 +86,7 @@ pub(super) unsafe fn bind_to_itself(handle: NonNull<c_void>) -> Result<(), Strin
     let mut map: *const LinkMap = std::ptr::null();
     let place: *mut *const LinkMap = &mut map;
     // SAFETY: by contract; the call fills one pointer.
-    let status = unsafe { libc::dlinfo(handle.as_ptr(), RTLD_DI_LINKMAP, place.cast()) };
+    let status = unsafe { dlinfo(handle.as_ptr(), RTLD_DI_LINKMAP, place.cast()) };
     if status != 0 || map.is_null() {
         return Err("the dynamic linker does not tell where it is".to_owned());
     }

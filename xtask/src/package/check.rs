@@ -1,0 +1,115 @@
+//! `cargo xtask package --check`: lintian finds no error in the packages, and they can be installed
+//! in clean systems, used, and removed.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::Package;
+use crate::cargo;
+use crate::setup;
+use crate::step::Outcome;
+
+/// The releases of Debian.
+const SUITES: [&str; 2] = ["bookworm", "trixie"];
+
+/// Debian packages with the programs of the checks.
+const PROGRAMS: [(&str, &str); 2] = [("lintian", "lintian"), ("mmdebstrap", "mmdebstrap")];
+
+pub(super) fn run(package: &Package) -> Outcome {
+    let missing = || PROGRAMS.iter().filter(|(program, _)| setup::find(program).is_none());
+    if missing().next().is_some() {
+        setup::install(&package.context, &missing().map(|(_, name)| *name).collect::<Vec<_>>());
+    }
+    if let Some((program, _)) = missing().next() {
+        return package.context.unavailable(1, format!("missing: {program}"));
+    }
+    let packages = package.results(".deb");
+    if packages.is_empty() {
+        return Outcome::failure("there is no package: cargo xtask package");
+    }
+    let mut lintian = Command::new("lintian");
+    lintian.args(["--allow-root", "--fail-on", "error"]).args(&packages);
+    let mut outcome = Outcome::single(cargo::succeeds(&mut lintian));
+    outcome += static_programs(package);
+    if !package.context.root {
+        outcome += package.context.unavailable(SUITES.len(), "clean systems need root".into());
+        return outcome;
+    }
+    for suite in SUITES {
+        outcome += match install(package, suite, &packages) {
+            Ok(()) => Outcome::single(true),
+            Err(error) => Outcome::failure(format!("{suite}: {error}")),
+        };
+    }
+    outcome
+}
+
+/// The static program of this machine runs in a root directory without any other file.
+fn static_programs(package: &Package) -> Outcome {
+    let archives =
+        package.results(&format!("{}-unknown-linux-musl.tar.zst", std::env::consts::ARCH));
+    let Some(archive) = archives.first() else {
+        return Outcome::skip("no static program");
+    };
+    let empty = package.stage.with_file_name("empty");
+    let unpacked = fs::remove_dir_all(&empty).or_else(|_| Ok::<_, std::io::Error>(()));
+    let unpacked = unpacked.and_then(|()| fs::create_dir_all(&empty)).is_ok()
+        && cargo::succeeds(
+            Command::new("tar")
+                .args(["--strip-components=1", "--wildcards", "--no-anchored", "-C"])
+                .arg(&empty)
+                .arg("-xf")
+                .arg(archive)
+                .arg("*/wirelane"),
+        );
+    let mut version = Command::new("chroot");
+    version.arg(&empty).args(["/wirelane", "--version"]);
+    let mut count = Command::new("chroot");
+    count.arg(&empty).args(["/wirelane", "count", "-q", "sim:2?count=1000"]);
+    Outcome::single(unpacked && cargo::succeeds(&mut version) && cargo::succeeds(&mut count))
+}
+
+/// Installs all packages in a new system, runs `packaging/check.sh` in it, and removes them.
+fn install(package: &Package, suite: &str, packages: &[PathBuf]) -> Result<(), String> {
+    let root = package.stage.with_file_name(format!("root-{suite}"));
+    let remove = || {
+        let _ = fs::remove_dir_all(&root);
+    };
+    remove();
+    let failed = |error: std::io::Error| format!("{}: {error}", root.display());
+    if !cargo::succeeds(
+        Command::new("mmdebstrap")
+            .args(["--quiet", "--variant=minbase", "--include=man-db,bash-completion,iproute2"])
+            .arg(suite)
+            .arg(&root),
+    ) {
+        return Err("mmdebstrap failed".into());
+    }
+    let place = root.join("packages");
+    fs::create_dir(&place).map_err(failed)?;
+    for path in packages {
+        fs::copy(path, place.join(path.file_name().unwrap_or_default())).map_err(failed)?;
+    }
+    let script = crate::context::root().join("packaging/check.sh");
+    fs::copy(script, root.join("check.sh")).map_err(failed)?;
+    let passed = cargo::succeeds(&mut in_namespaces(&root));
+    remove();
+    if passed { Ok(()) } else { Err("packaging/check.sh failed".into()) }
+}
+
+/// The script in the new system: with its own network, mounts and processes.
+fn in_namespaces(root: &Path) -> Command {
+    let mut command = Command::new("unshare");
+    command
+        .args(["--mount", "--net", "--pid", "--fork", "--mount-proc"])
+        .args([
+            "sh",
+            "-c",
+            "mount -t proc proc \"$1/proc\" && mount -t tmpfs tmp \"$1/run\" && \
+                            mount --bind /dev \"$1/dev\" && exec chroot \"$1\" sh /check.sh",
+            "sh",
+        ])
+        .arg(root);
+    command
+}

@@ -1,0 +1,116 @@
+//! Packages for Debian, by cargo-deb.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use super::tool::CARGO_DEB;
+use super::{Package, VERSION};
+use crate::cargo;
+use crate::context::root;
+use crate::step::Outcome;
+
+/// The crates, and the variants of their packages.
+const PACKAGES: [(&str, Option<&str>); 6] = [
+    ("wirelane-cli", None),
+    ("wirelane-query", None),
+    ("wirelane-bench", None),
+    ("wirelane-libpcap", None),
+    ("wirelane-capi", None),
+    ("wirelane-capi", Some("dev")),
+];
+
+/// Writes what only these packages contain: the changelog of the packages, and `wirelane.pc`.
+pub(super) fn stage(stage: &Path) -> io::Result<()> {
+    let changelog = format!(
+        "wirelane ({VERSION}-1) unstable; urgency=medium\n\n  * See \
+         /usr/share/doc/wirelane/NEWS.gz of the package wirelane.\n\n -- {MAINTAINER}  {}\n",
+        date()
+    );
+    fs::write(stage.join("changelog"), changelog)?;
+    fs::copy(root().join("CHANGELOG.md"), stage.join("NEWS"))?;
+    fs::write(stage.join("wirelane.pc"), pkg_config())
+}
+
+/// As in the manifests.
+const MAINTAINER: &str = "The Wirelane authors <maintainers@wirelane.invalid>";
+
+/// The time of the last commit, so that the same source makes the same package.
+fn date() -> String {
+    let mut git = std::process::Command::new("git");
+    git.args(["log", "-1", "--format=%cD"]).current_dir(root());
+    let date = cargo::output(&mut git).unwrap_or_default();
+    match date.trim() {
+        "" => "Thu, 01 Jan 1970 00:00:00 +0000".to_owned(),
+        // `1 Nov` needs two digits.
+        date => match date.split_once(", ") {
+            Some((day, rest)) if rest.as_bytes().get(1) == Some(&b' ') => format!("{day}, 0{rest}"),
+            _ => date.to_owned(),
+        },
+    }
+}
+
+fn pkg_config() -> String {
+    format!(
+        "prefix=/usr\nincludedir=${{prefix}}/include\n\nName: wirelane\n\
+         Description: Multi-queue packet I/O\nVersion: {VERSION}\nLibs: -lwirelane\n\
+         Cflags: -I${{includedir}}\n"
+    )
+}
+
+/// Makes the packages.
+pub(super) fn run(package: &Package) -> Outcome {
+    let mut outcome = Outcome::default();
+    for (name, variant) in PACKAGES {
+        if !package.has(name) {
+            outcome += Outcome::skip(format!("{name} is left out"));
+            continue;
+        }
+        let mut command = match CARGO_DEB.command() {
+            Ok(command) => command,
+            Err(note) => return package.context.unavailable(1, note),
+        };
+        command.args(["--no-build", "--locked", "-p", name, "-o"]).arg(&package.dist);
+        if name == "wirelane-capi" {
+            command.args(["--multiarch", "same"]);
+        }
+        if let Some(variant) = variant {
+            command.args(["--variant", variant]);
+        }
+        outcome += Outcome::single(cargo::succeeds(&mut command));
+    }
+    outcome
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::release::SONAME;
+    use super::*;
+
+    fn manifest(name: &str) -> String {
+        fs::read_to_string(root().join("crates").join(name).join("Cargo.toml")).unwrap()
+    }
+
+    /// A manifest cannot refer to the version of the workspace in a dependency.
+    #[test]
+    fn dependencies_among_packages_have_the_version_of_the_workspace() {
+        for (name, _) in PACKAGES {
+            let text = manifest(name);
+            assert!(text.contains("[package.metadata.deb]") && text.contains(MAINTAINER), "{name}");
+            let versions = text.split("(= ").skip(1).map(|rest| rest.split(')').next().unwrap());
+            for version in versions {
+                assert_eq!(version, format!("{VERSION}-1"), "{name}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_package_of_the_library_is_named_after_its_soname() {
+        let text = manifest("wirelane-capi");
+        let mut parts = VERSION.split('.');
+        let version = format!("{}.{}", parts.next().unwrap(), parts.next().unwrap());
+        assert_eq!(SONAME, format!("libwirelane.so.{version}"));
+        assert!(text.contains(&format!("name = \"libwirelane{version}\"")));
+        assert!(text.contains(SONAME));
+    }
+}

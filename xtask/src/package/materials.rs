@@ -1,0 +1,63 @@
+//! What the programs are made of (a CycloneDX file per package), and checksums of all files.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use super::tool::CARGO_CYCLONEDX;
+use super::{Package, VERSION};
+use crate::cargo;
+use crate::context::root;
+use crate::step::Outcome;
+
+/// The crates whose packages have a bill of materials.
+const CRATES: [&str; 5] =
+    ["wirelane-cli", "wirelane-query", "wirelane-bench", "wirelane-libpcap", "wirelane-capi"];
+
+/// Writes `CRATE-VERSION.cdx.json` for each crate.
+pub(super) fn run(package: &Package) -> Outcome {
+    let mut command = match CARGO_CYCLONEDX.command() {
+        Ok(command) => command,
+        Err(note) => return package.context.unavailable(1, note),
+    };
+    // The program writes a file beside each manifest of the workspace.
+    command.args(["cyclonedx", "--format", "json", "--override-filename", NAME]);
+    let succeeded = cargo::succeeds(&mut command);
+    let mut outcome = Outcome::single(succeeded);
+    for name in CRATES.iter().filter(|name| package.has(name)) {
+        let from = root().join("crates").join(name).join(FILE);
+        let to = package.dist.join(format!("{name}-{VERSION}.cdx.json"));
+        let copied = fs::copy(&from, &to);
+        outcome += Outcome::single(
+            copied.inspect_err(|error| println!("{}: {error}", from.display())).is_ok(),
+        );
+    }
+    remove(&root().join("crates"));
+    let _ = fs::remove_file(root().join("xtask").join(FILE));
+    outcome
+}
+
+const NAME: &str = "materials";
+const FILE: &str = "materials.json";
+
+fn remove(crates: &Path) {
+    for entry in fs::read_dir(crates).into_iter().flatten().flatten() {
+        let _ = fs::remove_file(entry.path().join(FILE));
+    }
+}
+
+/// Writes `SHA256SUMS`, for `sha256sum -c`.
+pub(super) fn sums(package: &Package) -> Outcome {
+    const SUMS: &str = "SHA256SUMS";
+    let _ = fs::remove_file(package.dist.join(SUMS));
+    let names: Vec<_> = package
+        .results("")
+        .into_iter()
+        .filter_map(|path| path.file_name().map(ToOwned::to_owned))
+        .collect();
+    let mut command = Command::new("sha256sum");
+    let Some(sums) = cargo::output(command.args(names).current_dir(&package.dist)) else {
+        return Outcome::failure("sha256sum failed");
+    };
+    Outcome::single(fs::write(package.dist.join(SUMS), sums).is_ok())
+}

@@ -1,0 +1,120 @@
+//! `cargo xtask package`: everything that users install, in `target/package/dist`.
+//!
+//! All packages have the version of the workspace. What is in them is in `packaging/`, and in
+//! `[package.metadata.deb]` and `[package.metadata.generate-rpm]` of each crate.
+
+mod check;
+mod debian;
+mod materials;
+mod pages;
+mod release;
+mod rpm;
+mod tool;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::{fs, io};
+
+use crate::context::{Context, root};
+use crate::step::{Outcome, Step, summarize};
+
+const STEPS: [Step<Package>; 7] = [
+    Step { name: "pages", about: "manual pages and completions", run: stage },
+    Step { name: "release", about: "programs and libraries, optimised", run: release::run },
+    Step { name: "deb", about: "packages for Debian and Ubuntu", run: debian::run },
+    Step { name: "rpm", about: "packages for Fedora and Red Hat", run: rpm::run },
+    Step { name: "static", about: "programs that need no library", run: release::run_static },
+    Step { name: "sbom", about: "what the programs are made of", run: materials::run },
+    Step { name: "sums", about: "SHA-256 of all files", run: materials::sums },
+];
+
+const CHECK: Step<Package> =
+    Step { name: "check", about: "lintian, and installing in clean systems", run: check::run };
+
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// The steps to run, in their usual order; all of them when none is named
+    #[arg(value_name = "STEP", value_parser = STEPS.map(|step| step.name))]
+    steps: Vec<String>,
+    /// Leave out a package, such as wirelane-query, which takes half an hour to build
+    #[arg(long, value_name = "CRATE")]
+    except: Vec<String>,
+    /// Afterwards, check the packages in `target/package/dist`, and install them in clean systems
+    /// (as root, with mmdebstrap)
+    #[arg(long)]
+    check: bool,
+    /// What cannot be checked is a failure, as with CI=true in the environment
+    #[arg(long)]
+    ci: bool,
+}
+
+/// The packages to build.
+struct Package {
+    context: Context,
+    except: Vec<String>,
+    /// What packages contain in addition to programs. Its place is fixed: the manifests name it.
+    stage: PathBuf,
+    /// The result.
+    dist: PathBuf,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> ExitCode {
+    let directory = root().join("target/package");
+    let package = Package {
+        context: Context::new(false, arguments.ci, None),
+        except: arguments.except.clone(),
+        stage: directory.join("stage"),
+        dist: directory.join("dist"),
+    };
+    if let Err(error) = fs::create_dir_all(&package.dist) {
+        println!("cannot create {}: {error}", package.dist.display());
+        return ExitCode::FAILURE;
+    }
+    let none = arguments.steps.is_empty();
+    // `--check` alone checks what is there.
+    let all = none && !arguments.check;
+    let chosen =
+        |step: &&Step<Package>| all || arguments.steps.iter().any(|name| name == step.name);
+    let mut done: Vec<_> = STEPS.iter().filter(chosen).map(|step| step.execute(&package)).collect();
+    if arguments.check {
+        done.push(CHECK.execute(&package));
+    }
+    if summarize(done) { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+impl Package {
+    /// Whether a crate is packaged.
+    fn has(&self, name: &str) -> bool {
+        !self.except.iter().any(|left_out| left_out == name)
+    }
+
+    /// The files of the result whose names end like this.
+    fn results(&self, suffix: &str) -> Vec<PathBuf> {
+        let files = fs::read_dir(&self.dist).into_iter().flatten().flatten();
+        let mut files: Vec<_> = files
+            .map(|entry| entry.path())
+            .filter(|path| path.to_string_lossy().ends_with(suffix))
+            .collect();
+        files.sort();
+        files
+    }
+}
+
+/// The version of all packages: the workspace's.
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// Writes what packages contain in addition to programs.
+fn stage(package: &Package) -> Outcome {
+    Outcome::single(stage_all(&package.stage).inspect_err(|error| println!("{error}")).is_ok())
+}
+
+fn stage_all(stage: &Path) -> io::Result<()> {
+    // Pages of removed subcommands must not stay.
+    match fs::remove_dir_all(stage) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    pages::manual(&stage.join("man"))?;
+    pages::completions(&stage.join("completions"))?;
+    debian::stage(stage)
+}
