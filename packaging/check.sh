@@ -1,6 +1,6 @@
 #!/bin/sh
 # Installs the packages in /packages in a clean Debian system, uses them, and removes them.
-# `cargo xtask package --check` runs it, in namespaces of its own.
+# `cargo xtask package --check` runs it. Packets are only in network namespaces that it creates.
 set -eu
 export DEBIAN_FRONTEND=noninteractive
 
@@ -8,25 +8,22 @@ say() { echo "check: $*"; }
 fail() { echo "check: FAILED: $*" >&2; exit 1; }
 now() { date +%s.%N; }
 
-ip link set lo up
-ip link add v0 type veth peer name v1
-ip link set v0 up
-ip link set v1 up
+# Runs a command in a new network namespace with the interface lo.
+alone() { unshare --net sh -c "ip link set lo up && $*"; }
+# A packet on lo, again and again.
+packets='while sleep 0.1; do bash -c "echo > /dev/udp/127.0.0.1/9"; done'
 
 # Files that no package owns, before and after.
 files() { find / -xdev \( -path /proc -o -path /sys -o -path /dev -o -path /tmp -o -path /run \
     -o -path /var/lib/dpkg -o -path /var/cache -o -path /var/log -o -path /var/lib/apt \
     -o -path /packages -o -path /check.sh -o -path /var/lib/systemd \) -prune -o -print | sort; }
 
+apt-get update -qq
 begin=$(now)
 apt-get install -y --no-install-recommends /packages/wirelane_*.deb > /tmp/install.log 2>&1 \
     || { cat /tmp/install.log; fail "apt-get install"; }
-wirelane capture -q -c 1 v0 -w /tmp/first.pcapng &
-capture=$!
-# Neighbour discovery of the other end, or this, is the first packet.
-ip -6 addr add fd00::1/64 dev v1 2>/dev/null || true
-wirelane send -q v1 -c 100 > /dev/null 2>&1 || true
-wait $capture
+alone "($packets) & wirelane capture -q -c 1 lo -w /tmp/first.pcapng; kill \$!" \
+    || fail "no first packet"
 say "apt-get install and the first packet: $(echo "$(now) $begin" | awk '{print $1 - $2}') s"
 [ -s /tmp/first.pcapng ] || fail "no packet"
 
@@ -45,7 +42,12 @@ man wirelane-capture > /dev/null || fail "man wirelane-capture"
 
 bash -c '
     . /usr/share/bash-completion/bash_completion
-    _completion_loader wirelane 2>/dev/null || _comp_load wirelane
+    if declare -F _comp_load > /dev/null; then
+        _comp_load wirelane
+    else
+        # Its status is 124 when it has found the file.
+        _completion_loader wirelane || true
+    fi
     COMP_WORDS=(wirelane capt) COMP_CWORD=1
     _wirelane wirelane capt wirelane
     [ "${COMPREPLY[*]}" = capture ]
@@ -75,10 +77,11 @@ ldconfig -p | grep -q libwirelane.so || fail "libwirelane is not found"
 # The user of the services records with its single capability, and data stays.
 run="setpriv --reuid wirelane --regid wirelane --clear-groups --inh-caps +net_raw"
 run="$run --ambient-caps +net_raw --bounding-set -all,+net_raw"
-mkdir -p /var/lib/wirelane/record && chown wirelane:wirelane /var/lib/wirelane/record
-timeout -s INT 2 $run wirelane record -q --config /etc/wirelane/record.conf packet:v0 \
-    /var/lib/wirelane/record/v0 || [ $? = 124 ] || fail "record"
-ls /var/lib/wirelane/record/v0/*.pcapng > /dev/null || fail "nothing recorded"
+install -d -o wirelane -g wirelane /var/lib/wirelane/record
+record="$run wirelane record -q --config /etc/wirelane/record.conf packet:lo"
+alone "($packets) & timeout --preserve-status -s INT 2 $record /var/lib/wirelane/record/lo; kill \$!" \
+    || fail "record"
+ls /var/lib/wirelane/record/lo/*.pcapng > /dev/null || fail "nothing recorded"
 
 names=$(dpkg-query -W -f '${Package} ' 'wirelane*' 'libwirelane*')
 apt-get purge -y $names > /tmp/purge.log 2>&1 || { cat /tmp/purge.log; fail "purge"; }
@@ -86,5 +89,5 @@ apt-get purge -y $names > /tmp/purge.log 2>&1 || { cat /tmp/purge.log; fail "pur
 ! getent group wirelane > /dev/null || fail "the group stays"
 left=$(files | grep -i wirelane | grep -v '^/var/lib/wirelane' || true)
 [ -z "$left" ] || fail "left: $left"
-ls /var/lib/wirelane/record/v0/*.pcapng > /dev/null || fail "purge removed data"
+ls /var/lib/wirelane/record/lo/*.pcapng > /dev/null || fail "purge removed data"
 say "only data is left: $(find /var/lib/wirelane -type f | wc -l) files"

@@ -93,23 +93,16 @@ fn install(package: &Package, suite: &str, packages: &[PathBuf]) -> Result<(), S
     }
     let script = crate::context::root().join("packaging/check.sh");
     fs::copy(script, root.join("check.sh")).map_err(failed)?;
-    let passed = cargo::succeeds(&mut in_namespaces(&root));
+    let passed = cargo::succeeds(&mut inside(&root));
     remove();
     if passed { Ok(()) } else { Err("packaging/check.sh failed".into()) }
 }
 
-/// The script in the new system: with its own network, mounts and processes.
-fn in_namespaces(root: &Path) -> Command {
+/// The script in the new system, with separate mounts and processes.
+fn inside(root: &Path) -> Command {
+    const ENTER: &str = "mount -t proc proc \"$1/proc\" && mount -t tmpfs tmp \"$1/run\" && \
+                         mount --bind /dev \"$1/dev\" && exec chroot \"$1\" sh /check.sh";
     let mut command = Command::new("unshare");
-    command
-        .args(["--mount", "--net", "--pid", "--fork", "--mount-proc"])
-        .args([
-            "sh",
-            "-c",
-            "mount -t proc proc \"$1/proc\" && mount -t tmpfs tmp \"$1/run\" && \
-                            mount --bind /dev \"$1/dev\" && exec chroot \"$1\" sh /check.sh",
-            "sh",
-        ])
-        .arg(root);
+    command.args(["--mount", "--pid", "--fork", "sh", "-c", ENTER, "sh"]).arg(root);
     command
 }
