@@ -315,7 +315,7 @@ pub(crate) fn request(name: &str, call: &'static str) -> Result<libc::ifreq> {
 
 fn ioctl(
     request: &mut libc::ifreq,
-    command: libc::Ioctl,
+    command: libc::c_ulong,
     call: &'static str,
     name: &str,
 ) -> Result<()> {
@@ -325,12 +325,13 @@ fn ioctl(
 fn ioctl_by(
     socket: BorrowedFd<'_>,
     request: &mut libc::ifreq,
-    command: libc::Ioctl,
+    command: libc::c_ulong,
     call: &'static str,
     name: &str,
 ) -> Result<()> {
+    // The C library chooses the type of a command: `int` in musl, as in POSIX.
     // SAFETY: every command used here takes an `ifreq` and writes nothing beyond it.
-    let status = unsafe { libc::ioctl(socket.as_raw_fd(), command, request) };
+    let status = unsafe { libc::ioctl(socket.as_raw_fd(), command as libc::Ioctl, request) };
     if status == 0 { Ok(()) } else { Err(OsError::last(call, name)) }
 }
 
