@@ -43,7 +43,9 @@ fn units_are_correct_and_hardened() {
 fn units_differ_only_where_they_must() {
     let common = |command: &str| -> Vec<String> {
         let own = ["ExecStart=", "StateDirectory=", "Description=", "Documentation=", "Limit"];
-        let own = [&own[..], &["StandardOutput=", "RestrictAddress", "IPAddress"]].concat();
+        let own =
+            [&own[..], &["StandardOutput=", "StandardError=", "RestrictAddress", "IPAddress"]]
+                .concat();
         let is_common = |line: &&str| {
             !line.is_empty()
                 && !line.starts_with(['#', ' '])
