@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use super::Package;
 use crate::cargo;
@@ -93,16 +93,57 @@ fn install(package: &Package, suite: &str, packages: &[PathBuf]) -> Result<(), S
     }
     let script = crate::context::root().join("packaging/check.sh");
     fs::copy(script, root.join("check.sh")).map_err(failed)?;
-    let passed = cargo::succeeds(&mut inside(&root));
+    let result = match cargo::succeeds(&mut inside(&root, "sh /check.sh")) {
+        false => Err("packaging/check.sh failed".to_owned()),
+        true if suite == BOOTED => services(&root),
+        true => Ok(()),
+    };
     remove();
-    if passed { Ok(()) } else { Err("packaging/check.sh failed".into()) }
+    result
 }
 
-/// The script in the new system, with separate mounts and processes.
-fn inside(root: &Path) -> Command {
+/// The release whose services are run: its systemd also works beside cgroups of version 1.
+const BOOTED: &str = "bookworm";
+
+/// Boots the system in a container, where `packaging/check-services.sh` runs as a service.
+fn services(root: &Path) -> Result<(), String> {
+    const INSTALL: &str = "apt-get install -y -qq --no-install-recommends \
+                           systemd-sysv dbus /packages/wirelane_*.deb";
+    const UNIT: &str = "[Service]\nType=oneshot\nExecStart=sh /check-services.sh\n\
+                        StandardOutput=file:/result\nExecStopPost=systemctl poweroff\n\
+                        [Install]\nWantedBy=multi-user.target\n";
+    if setup::find("systemd-nspawn").is_none() {
+        println!("services are not run: needs systemd-nspawn (package systemd-container)");
+        return Ok(());
+    }
+    let failed = |error: std::io::Error| format!("{}: {error}", root.display());
+    if !cargo::succeeds(&mut inside(root, INSTALL)) {
+        return Err("systemd cannot be installed".into());
+    }
+    let script = crate::context::root().join("packaging/check-services.sh");
+    fs::copy(script, root.join("check-services.sh")).map_err(failed)?;
+    fs::write(root.join("etc/systemd/system/check.service"), UNIT).map_err(failed)?;
+    let mut enable = Command::new("chroot");
+    enable.arg(root).args(["systemctl", "enable", "check.service"]);
+    let mut boot = Command::new("timeout");
+    boot.args(["300", "systemd-nspawn", "--quiet", "--boot", "--register=no", "--keep-unit"])
+        .args(["--private-network", "--console=pipe", "-D"])
+        .arg(root)
+        .stdin(Stdio::null());
+    // The result is in the file, however the container ends.
+    let _ = cargo::succeeds(&mut enable) && cargo::succeeds(&mut boot);
+    let result = fs::read_to_string(root.join("result")).unwrap_or_default();
+    println!("{result}");
+    let passed = result.contains("check: services: ");
+    if passed { Ok(()) } else { Err("packaging/check-services.sh failed".into()) }
+}
+
+/// A command of the shell in the new system, with separate mounts and processes.
+fn inside(root: &Path, command: &str) -> Command {
     const ENTER: &str = "mount -t proc proc \"$1/proc\" && mount -t tmpfs tmp \"$1/run\" && \
-                         mount --bind /dev \"$1/dev\" && exec chroot \"$1\" sh /check.sh";
-    let mut command = Command::new("unshare");
-    command.args(["--mount", "--pid", "--fork", "sh", "-c", ENTER, "sh"]).arg(root);
-    command
+                         mount --bind /dev \"$1/dev\" && exec chroot \"$1\" sh -c \"$2\"";
+    let mut unshare = Command::new("unshare");
+    unshare.args(["--mount", "--pid", "--fork", "sh", "-c", ENTER, "sh"]).arg(root).arg(command);
+    unshare.env("DEBIAN_FRONTEND", "noninteractive");
+    unshare
 }
