@@ -50,7 +50,7 @@ fn main() -> Result<()> {
     source.0.set_nonblocking(true)?;
     let port = port::custom("mirror", [source], &OpenOptions::default())?;
     let output = OutputConfig::new(path);
-    let config = CaptureConfig { output: Some(output), ..CaptureConfig::default() };
+    let config = CaptureConfig::default().output(output);
     let (halt, capture) = (Halt::by_signals()?, Capture::start(vec![port], &config)?);
     while !capture.wait(Duration::from_secs(1)) && !halt.is_asked() {}
     let outcome = capture.join();

@@ -24,13 +24,9 @@ fn main() -> Result<()> {
     let port = port::open(&spec.parse()?, &OpenOptions::default())?;
 
     // The oldest packets of more than a week, or above the limit, are deleted.
-    let limits = Limits {
-        max_bytes: Some(megabytes * 1_000_000),
-        max_age: Some(Duration::from_secs(7 * 86_400)),
-        ..Limits::default()
-    };
-    let store = StoreOptions { limits, ..StoreOptions::default() };
-    let config = RecordConfig { store, ..RecordConfig::default() };
+    let week = Duration::from_secs(7 * 86_400);
+    let limits = Limits::default().max_bytes(megabytes * 1_000_000).max_age(week);
+    let config = RecordConfig::default().store(StoreOptions::default().limits(limits));
     let halt = Halt::by_signals()?;
     let recording = Recording::start(port, directory.as_ref(), &config)?;
     println!("recording into {directory}");
