@@ -8,11 +8,10 @@
 use std::time::Duration;
 
 use wirelane::halt::Halt;
-use wirelane::placement::Placement;
 use wirelane::port::{self, OpenOptions};
 use wirelane::{Error, Result};
 use wirelane_flow::session::{FlowConfig, Metering};
-use wirelane_flow::{Flow, MeterConfig, Sink};
+use wirelane_flow::{Flow, Sink};
 
 /// Prints flows. One thread calls it; the threads of the queues do not wait for it.
 struct Printer;
@@ -42,16 +41,8 @@ fn main() -> Result<()> {
         return Err(Error::usage("arguments", "name a port, such as packet:eth0"));
     };
     let port = port::open(&spec.parse()?, &OpenOptions::default())?;
-    let config = FlowConfig {
-        meter: MeterConfig::default(),
-        max_flows: 1_000_000,
-        single: false,
-        placement: Placement::default(),
-        packets: None,
-        seed: 1,
-    };
     let halt = Halt::by_signals()?;
-    let metering = Metering::start(vec![port], vec![Box::new(Printer)], &config)?;
+    let metering = Metering::start(vec![port], vec![Box::new(Printer)], &FlowConfig::default())?;
     while !metering.wait(Duration::from_secs(1)) && !halt.is_asked() {}
     // The flows that have not ended are printed now.
     let outcome = metering.join();

@@ -22,7 +22,7 @@ fn main() -> Result<()> {
 
     // The suffix selects the format and the compression.
     let output = OutputConfig::new(path);
-    let config = CaptureConfig { output: Some(output), ..CaptureConfig::default() };
+    let config = CaptureConfig::default().output(output);
     let halt = Halt::by_signals()?;
     let capture = Capture::start(ports, &config)?;
     while !capture.wait(Duration::from_secs(1)) && !halt.is_asked() {}
