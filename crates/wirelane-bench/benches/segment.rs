@@ -16,7 +16,7 @@ use wirelane::internal::checksum::Vectors;
 use wirelane::internal::segment::SegmentClass;
 use wirelane_bench::statistics::quiet::Quiet;
 use wirelane_bench::suites::gso::segment::{
-    Form, MSS, PAYLOAD, checksum_rate, segment, super_frame,
+    MSS, PAYLOAD, SegmentForm, checksum_rate, segment, super_frame,
 };
 use wirelane_wire::ethernet;
 
@@ -46,7 +46,7 @@ fn measure() {
     let only = std::env::args().skip(1).find(is_name);
     let mut cases: Vec<SegmentCase> = Vec::new();
     for class in SegmentClass::ALL {
-        for (form, name) in [(Form::Copy, "copy"), (Form::Slices, "slices")] {
+        for (form, name) in [(SegmentForm::Copy, "copy"), (SegmentForm::Slices, "slices")] {
             // Less than 64 KB with the headers of any class, and of the right size for fragments.
             let (payload, mss) =
                 if class == SegmentClass::Tcp4 { (PAYLOAD, MSS) } else { (44 * 1424, 1424) };

@@ -25,7 +25,7 @@ use wirelane::error::{Error, Result};
 
 /// The parts of an earlier report that a comparison needs.
 #[derive(Clone, Debug, Deserialize)]
-pub struct Recorded {
+pub struct EarlierReport {
     schema: String,
     rows: Vec<RecordedRow>,
     #[serde(default)]
@@ -54,9 +54,9 @@ struct RecordedRow {
 ///
 /// # Errors
 /// It is not JSON, of another schema, or from a version that did not write single values.
-pub fn parse(name: &str, text: &str) -> Result<Recorded> {
+pub fn parse(name: &str, text: &str) -> Result<EarlierReport> {
     let failed = |cause: String| Error::failed(format!("report '{name}'"), cause);
-    let report: Recorded = serde_json::from_str(text).map_err(|error| {
+    let report: EarlierReport = serde_json::from_str(text).map_err(|error| {
         failed(error.to_string()).help("give it what `wirelane bench … --json` has printed")
     })?;
     match report.schema.as_str() {
@@ -68,7 +68,7 @@ pub fn parse(name: &str, text: &str) -> Result<Recorded> {
 /// How a figure changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Verdict {
+pub enum ChangeVerdict {
     /// Worse, beyond the threshold, with its whole interval.
     Regression,
     /// Better, beyond the threshold, with its whole interval.
@@ -81,7 +81,7 @@ pub enum Verdict {
 
 /// One figure in both runs.
 #[derive(Clone, Debug, Serialize)]
-pub struct Change {
+pub struct FigureChange {
     /// The suite, case, peer, conditions and metric.
     pub figure: String,
     /// Whether it belongs to another program.
@@ -99,20 +99,20 @@ pub struct Change {
     /// speed.
     pub machine: Option<[f64; 2]>,
     /// The verdict.
-    pub verdict: Verdict,
+    pub verdict: ChangeVerdict,
 }
 
 /// All figures of two runs.
 #[derive(Clone, Debug, Serialize)]
-pub struct Comparison {
+pub struct RunComparison {
     /// `wirelane.compare/1`
     pub schema: &'static str,
     /// Smaller changes do not count. A fraction.
     pub threshold: f64,
-    /// Median change of the figures of peers, as [`Change::worse`].
+    /// Median change of the figures of peers, as [`FigureChange::worse`].
     pub peers: Option<f64>,
     /// Figures in both runs: first of Wirelane, then of peers, each sorted from worst to best.
-    pub changes: Vec<Change>,
+    pub changes: Vec<FigureChange>,
     /// Figures that only the old run has.
     pub only_old: Vec<String>,
     /// Figures that only the new run has.
@@ -122,18 +122,18 @@ pub struct Comparison {
     pub not_compared: usize,
 }
 
-impl Comparison {
+impl RunComparison {
     /// Figures of Wirelane that became worse.
-    pub fn regressions(&self) -> impl Iterator<Item = &Change> {
-        self.changes.iter().filter(|own| !own.is_peer && own.verdict == Verdict::Regression)
+    pub fn regressions(&self) -> impl Iterator<Item = &FigureChange> {
+        self.changes.iter().filter(|own| !own.is_peer && own.verdict == ChangeVerdict::Regression)
     }
 }
 
 /// Compares runs; the samples of several reports of a side are pooled.
-pub fn compare(old: &[Recorded], new: &[Recorded], threshold: f64) -> Comparison {
+pub fn compare(old: &[EarlierReport], new: &[EarlierReport], threshold: f64) -> RunComparison {
     let controls = Controls { old, new };
     let (old, new) = (pool(old), pool(new));
-    let mut comparison = Comparison {
+    let mut comparison = RunComparison {
         schema: "wirelane.compare/1",
         threshold,
         peers: None,
@@ -160,8 +160,8 @@ pub fn compare(old: &[Recorded], new: &[Recorded], threshold: f64) -> Comparison
 
 /// The controls of both sides.
 struct Controls<'a> {
-    old: &'a [Recorded],
-    new: &'a [Recorded],
+    old: &'a [EarlierReport],
+    new: &'a [EarlierReport],
 }
 
 impl Controls<'_> {
@@ -173,7 +173,7 @@ impl Controls<'_> {
         let of = |control: &RecordedControl| {
             if is_cpu_time { control.cpu.clone() } else { control.values.clone() }
         };
-        let values = |reports: &[Recorded]| -> Vec<f64> {
+        let values = |reports: &[EarlierReport]| -> Vec<f64> {
             let controls = reports.iter().flat_map(|report| &report.control);
             controls.filter(|control| control.suite == suite).flat_map(of).collect()
         };
@@ -182,17 +182,17 @@ impl Controls<'_> {
     }
 }
 
-struct Figure {
+struct PooledFigure {
     suite: String,
     is_peer: bool,
     metric: String,
     values: Vec<f64>,
 }
 
-fn pool(reports: &[Recorded]) -> BTreeMap<String, Figure> {
-    let mut figures: BTreeMap<String, Figure> = BTreeMap::new();
+fn pool(reports: &[EarlierReport]) -> BTreeMap<String, PooledFigure> {
+    let mut figures: BTreeMap<String, PooledFigure> = BTreeMap::new();
     for row in reports.iter().flat_map(|report| &report.rows) {
-        let figure = figures.entry(name(row)).or_insert_with(|| Figure {
+        let figure = figures.entry(name(row)).or_insert_with(|| PooledFigure {
             suite: row.suite.clone(),
             is_peer: row.peer.is_some(),
             metric: row.metric.clone(),
@@ -222,30 +222,30 @@ fn name(row: &RecordedRow) -> String {
 /// `None` if there is no better or worse.
 fn change(
     name: &str,
-    old: &Figure,
-    new: &Figure,
+    old: &PooledFigure,
+    new: &PooledFigure,
     threshold: f64,
     machine: Option<[f64; 2]>,
-) -> Option<Change> {
-    let scale = Scale::of(&old.metric)?;
+) -> Option<FigureChange> {
+    let scale = MetricScale::of(&old.metric)?;
     // Ratios mean nothing around zero; exact counts (locks) may be zero on both sides.
     if old.values.iter().chain(&new.values).any(|value| *value < 0.0) {
         return None;
     }
     let ratios = Ratios::new(&old.values, &new.values, |old, new| scale.worse(old, new))?;
-    let machine = machine.filter(|_| scale != Scale::Count);
+    let machine = machine.filter(|_| scale != MetricScale::Count);
     let [relaxed, strained] = machine.unwrap_or([1.0, 1.0]);
     let [low, high] = ratios.interval;
     let verdict = if low > (1.0 + threshold) * strained.max(1.0) {
-        Verdict::Regression
+        ChangeVerdict::Regression
     } else if high < relaxed.min(1.0) / (1.0 + threshold) {
-        Verdict::Improvement
+        ChangeVerdict::Improvement
     } else if low >= 1.0 / (1.0 + threshold) && high <= 1.0 + threshold {
-        Verdict::Same
+        ChangeVerdict::Same
     } else {
-        Verdict::Unclear
+        ChangeVerdict::Unclear
     };
-    Some(Change {
+    Some(FigureChange {
         figure: name.to_owned(),
         is_peer: old.is_peer,
         old: median(&old.values)?,
@@ -259,7 +259,7 @@ fn change(
 
 /// How values of a metric compare.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Scale {
+enum MetricScale {
     /// A time: less is better.
     Cost,
     /// More is better.
@@ -273,7 +273,7 @@ enum Scale {
     Accidents,
 }
 
-impl Scale {
+impl MetricScale {
     /// `None` if the metric has no direction, or if it is an estimate of the kernel. The kernel
     /// knows the CPU time of a thread, but splits it into user and system time by samples at its
     /// ticks.

@@ -5,7 +5,7 @@
 
 use serde::Serialize;
 
-use crate::row::{Better, Params, Row, median};
+use crate::row::{Better, FigureRow, Params, median};
 
 /// A figure of Wirelane divided by the same figure of another program.
 #[derive(Clone, Debug, Serialize)]
@@ -39,8 +39,8 @@ pub struct Ratio {
 
 /// All ratios that `rows` allow: each row of another program with Wirelane's row of the same case,
 /// conditions and metric.
-pub fn ratios(rows: &[Row]) -> Vec<Ratio> {
-    let of = |row: &Row| -> Option<Ratio> {
+pub fn ratios(rows: &[FigureRow]) -> Vec<Ratio> {
+    let of = |row: &FigureRow| -> Option<Ratio> {
         let peer = row.peer?;
         let better = Better::of(row.metric)?;
         // In `sockets`, the time per packet is the inverse of the rate. Losses are shown with the
@@ -86,7 +86,12 @@ pub(super) fn unless_sent(ours: &[f64], theirs: &[f64], bound: [&[f64]; 2]) -> V
 }
 
 /// The row of this program and metric under the conditions of `row`.
-fn twin<'a>(rows: &'a [Row], row: &Row, metric: &str, peer: Option<&str>) -> Option<&'a Row> {
+fn twin<'a>(
+    rows: &'a [FigureRow],
+    row: &FigureRow,
+    metric: &str,
+    peer: Option<&str>,
+) -> Option<&'a FigureRow> {
     rows.iter().find(|other| {
         (other.suite, other.case, &other.params) == (row.suite, row.case, &row.params)
             && other.metric == metric
@@ -99,8 +104,13 @@ mod tests {
     use super::*;
     use crate::row::Param;
 
-    fn row(peer: Option<&'static str>, size: u64, metric: &'static str, samples: &[f64]) -> Row {
-        Row {
+    fn row(
+        peer: Option<&'static str>,
+        size: u64,
+        metric: &'static str,
+        samples: &[f64],
+    ) -> FigureRow {
+        FigureRow {
             suite: "sockets",
             case: "rxdrop",
             peer,

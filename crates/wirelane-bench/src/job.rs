@@ -17,10 +17,10 @@ use wirelane_lab::Site;
 use wirelane_os::clock;
 
 use crate::effort::Effort;
-use crate::peers::process::{Output, Running, line};
+use crate::peers::process::{ProgramOutput, RunningProgram, line};
 use crate::peers::{find, missing};
-use crate::report::Report;
-use crate::row::{Params, Row, Source, Subject, unit};
+use crate::report::BenchReport;
+use crate::row::{FigureRow, Params, PublishedFigure, RowSubject, unit};
 use crate::statistics::rounds::Rounds;
 
 /// Called with the number of the round and the title of the next case.
@@ -31,7 +31,7 @@ const MOST_FAILURES: u32 = 2;
 
 /// The number and length of samples, and the time limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Plan {
+pub struct SamplingPlan {
     /// Rounds; each is one sample of every figure.
     pub samples: usize,
     /// The approximate length of a sample.
@@ -40,7 +40,7 @@ pub struct Plan {
     pub limit: Option<Duration>,
 }
 
-impl Plan {
+impl SamplingPlan {
     /// The usual number of samples; `windows` are the milliseconds of a sample in a full run, in a
     /// full report, and with `--quick`.
     pub(crate) fn of(effort: &Effort, windows: [u64; 3]) -> Self {
@@ -62,11 +62,11 @@ pub struct Job<'a> {
     /// The options of the user.
     pub effort: Effort,
     /// The plan of the suite.
-    pub plan: Plan,
+    pub plan: SamplingPlan,
     /// The current round, from 1.
     pub(crate) round: u32,
     /// The receiver of rows and reasons.
-    pub report: &'a mut Report,
+    pub report: &'a mut BenchReport,
     /// Ends the run early and keeps the samples so far.
     pub stop: &'a AtomicBool,
     progress: Progress<'a>,
@@ -77,8 +77,8 @@ impl<'a> Job<'a> {
     /// A job of a suite.
     pub fn new(
         suite: &'static str,
-        plan: Plan,
-        report: &'a mut Report,
+        plan: SamplingPlan,
+        report: &'a mut BenchReport,
         stop: &'a AtomicBool,
         progress: Progress<'a>,
     ) -> Self {
@@ -105,7 +105,7 @@ impl<'a> Job<'a> {
     }
 
     /// A part of the job, with a separate plan.
-    pub(crate) fn with(&mut self, plan: Plan) -> Job<'_> {
+    pub(crate) fn with(&mut self, plan: SamplingPlan) -> Job<'_> {
         Job {
             suite: self.suite,
             effort: self.effort.clone(),
@@ -120,7 +120,7 @@ impl<'a> Job<'a> {
 
     /// A part of the job, with a separate time limit.
     pub(crate) fn within(&mut self, limit: Option<Duration>) -> Job<'_> {
-        self.with(Plan { limit, ..self.plan })
+        self.with(SamplingPlan { limit, ..self.plan })
     }
 
     /// The rest of the time limit, which started at `begin`.
@@ -158,8 +158,8 @@ impl<'a> Job<'a> {
     }
 
     /// The subject of Wirelane's rows.
-    pub(crate) fn subject(&self, case: &'static str, params: Params) -> Subject {
-        Subject { suite: self.suite, case, peer: None, params }
+    pub(crate) fn subject(&self, case: &'static str, params: Params) -> RowSubject {
+        RowSubject { suite: self.suite, case, peer: None, params }
     }
 
     /// Notes that a command took part.
@@ -178,12 +178,12 @@ impl<'a> Job<'a> {
         cpus: &[u32],
         site: Option<&Site>,
         limit: Duration,
-    ) -> Result<Ended> {
+    ) -> Result<TimedOutput> {
         self.note(command);
         let (before, begin) = (clock::children_cpu(), Instant::now());
-        let output = Running::start(command, cpus, site)?.wait(limit)?;
+        let output = RunningProgram::start(command, cpus, site)?.wait(limit)?;
         let (elapsed, cpu) = (begin.elapsed(), clock::children_cpu().since(before).total());
-        Ok(Ended { output, elapsed, cpu })
+        Ok(TimedOutput { output, elapsed, cpu })
     }
 
     /// Measures all cases in rounds, and adds their rows. The failure of a case is noted with its
@@ -237,10 +237,10 @@ impl<'a> Job<'a> {
 /// Those of `work`.
 pub fn measured(
     suite: &'static str,
-    plan: Plan,
+    plan: SamplingPlan,
     work: impl FnOnce(Job<'_>) -> Result<()>,
-) -> Result<Report> {
-    let (mut report, stop) = (Report::new("test".into()), AtomicBool::new(false));
+) -> Result<BenchReport> {
+    let (mut report, stop) = (BenchReport::new("test".into()), AtomicBool::new(false));
     work(Job::new(suite, plan, &mut report, &stop, &mut |_, _| {}))?;
     report.finish();
     Ok(report)
@@ -248,25 +248,25 @@ pub fn measured(
 
 /// The output of a program that has ended, and its times.
 #[derive(Debug)]
-pub(crate) struct Ended {
-    pub(crate) output: Output,
+pub(crate) struct TimedOutput {
+    pub(crate) output: ProgramOutput,
     pub(crate) elapsed: Duration,
     pub(crate) cpu: Duration,
 }
 
 /// One value of a sample.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Figure {
+pub(crate) struct SampleFigure {
     pub(crate) metric: &'static str,
     pub(crate) value: f64,
     unit: &'static str,
     case: Option<&'static str>,
     peer: Option<&'static str>,
     condition: Option<(&'static str, u64)>,
-    source: Option<Source>,
+    source: Option<PublishedFigure>,
 }
 
-impl Figure {
+impl SampleFigure {
     pub(crate) fn new(metric: &'static str, value: f64) -> Self {
         Self {
             metric,
@@ -294,7 +294,7 @@ impl Figure {
         Self { condition: Some((name, number)), ..self }
     }
 
-    pub(crate) fn with_source(self, source: Option<Source>) -> Self {
+    pub(crate) fn with_source(self, source: Option<PublishedFigure>) -> Self {
         Self { source, ..self }
     }
 
@@ -304,7 +304,7 @@ impl Figure {
     }
 }
 
-impl From<(&'static str, f64)> for Figure {
+impl From<(&'static str, f64)> for SampleFigure {
     fn from((metric, value): (&'static str, f64)) -> Self {
         Self::new(metric, value)
     }
@@ -313,12 +313,12 @@ impl From<(&'static str, f64)> for Figure {
 /// One measurement of a case.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Sample {
-    pub(crate) figures: Vec<Figure>,
+    pub(crate) figures: Vec<SampleFigure>,
     /// The conditions, if only the measurement shows them.
     pub(crate) params: Option<Params>,
 }
 
-impl<F: Into<Figure>, I: IntoIterator<Item = F>> From<I> for Sample {
+impl<F: Into<SampleFigure>, I: IntoIterator<Item = F>> From<I> for Sample {
     fn from(figures: I) -> Self {
         Self { figures: figures.into_iter().map(Into::into).collect(), params: None }
     }
@@ -385,23 +385,32 @@ impl<'a> Case<'a> {
     }
 
     /// A row for each metric, in order of first appearance.
-    fn rows(&self, suite: &'static str) -> Vec<Row> {
+    fn rows(&self, suite: &'static str) -> Vec<FigureRow> {
         let params = self.samples.iter().rev().find_map(|sample| sample.params.as_ref());
         let params = params.unwrap_or(&self.params);
-        let mut rows: Vec<Row> = Vec::new();
+        let mut rows: Vec<FigureRow> = Vec::new();
         for figure in self.samples.iter().flat_map(|sample| &sample.figures) {
-            let Figure { metric, value, unit, source, .. } = *figure;
+            let SampleFigure { metric, value, unit, source, .. } = *figure;
             let (case, peer) = (figure.case.unwrap_or(self.name), figure.peer.or(self.peer));
             let more = figure.condition.map(|(name, number)| (name, number.into()));
             let params = params.clone().and(more);
-            let is_it = |row: &&mut Row| {
+            let is_it = |row: &&mut FigureRow| {
                 (row.case, row.metric, row.peer, &row.params) == (case, metric, peer, &params)
             };
             match rows.iter_mut().find(is_it) {
                 Some(row) => row.samples.push(value),
                 None => {
                     let samples = vec![value];
-                    rows.push(Row { suite, case, peer, params, metric, unit, samples, source });
+                    rows.push(FigureRow {
+                        suite,
+                        case,
+                        peer,
+                        params,
+                        metric,
+                        unit,
+                        samples,
+                        source,
+                    });
                 }
             }
         }
@@ -441,7 +450,7 @@ mod tests {
 
     #[test]
     fn each_round_has_everyone_and_another_one_first() {
-        let plan = Plan { samples: 3, window: Duration::ZERO, limit: None };
+        let plan = SamplingPlan { samples: 3, window: Duration::ZERO, limit: None };
         let order = RefCell::new(String::new());
         let cases = || {
             let case = |name: &'static str| {
@@ -452,7 +461,7 @@ mod tests {
             };
             ["a", "b", "c"].map(case).into_iter().collect::<Vec<_>>()
         };
-        let mut report = Report::new("test".into());
+        let mut report = BenchReport::new("test".into());
         let mut run = |stop, cases| {
             let stop = AtomicBool::new(stop);
             let mut tell = |_: u32, title: &str| order.borrow_mut().push_str(title);

@@ -3,7 +3,7 @@
 //! A *printed* figure appears in a paper. A *derived* figure is computed from printed ones, and is
 //! marked wherever it is shown. The tests compare printed figures with excerpts of the papers.
 
-use crate::row::Source;
+use crate::row::PublishedFigure;
 
 /// A figure of a paper.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -51,7 +51,7 @@ impl Published {
 
     /// The figure as the source of a row, in the unit of the row.
     #[must_use]
-    pub fn source(&self) -> Source {
+    pub fn source(&self) -> PublishedFigure {
         let (scale, unit) = match self.unit {
             "Mbit/s" => (1e6, "bit/s"),
             "Mpps" => (1e6, "1/s"),
@@ -60,7 +60,7 @@ impl Published {
         let value = self.value * scale;
         // A scaled rate is a whole number of bits or packets.
         let value = if scale > 1.0 { value.round() } else { value };
-        Source { document: self.document, value, unit, derived: self.is_derived() }
+        PublishedFigure { document: self.document, value, unit, derived: self.is_derived() }
     }
 }
 

@@ -5,13 +5,13 @@ use serde::Serialize;
 use crate::comparison::{self, Ratio};
 use crate::environment::Environment;
 use crate::machine::Machine;
-use crate::row::{Row, Skipped};
-use crate::statistics::control::Control;
-use crate::targets::{self, Target};
+use crate::row::{FigureRow, SkippedCase};
+use crate::statistics::control::ControlReadings;
+use crate::targets::{self, FigureTarget};
 
 /// All measurements of a run of `wirelane bench`, and the cases that could not be measured.
 #[derive(Clone, Debug, Serialize)]
-pub struct Report {
+pub struct BenchReport {
     /// `wirelane.bench/1`
     pub schema: &'static str,
     /// Version of this library.
@@ -23,19 +23,19 @@ pub struct Report {
     /// The command line of the run.
     pub command: String,
     /// The figures.
-    pub rows: Vec<Row>,
+    pub rows: Vec<FigureRow>,
     /// Ratios of Wirelane's figures to the figures of other programs.
     pub ratios: Vec<Ratio>,
     /// The targets, and whether they are met.
     #[serde(rename = "promises")]
-    pub targets: Vec<Target>,
+    pub targets: Vec<FigureTarget>,
     /// The speed of the machine during each suite.
-    pub control: Vec<Control>,
+    pub control: Vec<ControlReadings>,
     /// Cases that were not measured, with the reason.
-    pub skipped: Vec<Skipped>,
+    pub skipped: Vec<SkippedCase>,
 }
 
-impl Report {
+impl BenchReport {
     /// A report of this machine without rows.
     pub fn new(command: String) -> Self {
         Self {
@@ -54,7 +54,7 @@ impl Report {
 
     /// Notes that `case` was not measured; once, however many figures are affected.
     pub fn skip(&mut self, suite: &'static str, case: &'static str, reason: String) {
-        let skipped = Skipped { suite, case, reason };
+        let skipped = SkippedCase { suite, case, reason };
         if !self.skipped.contains(&skipped) {
             self.skipped.push(skipped);
         }
@@ -74,8 +74,8 @@ mod tests {
 
     #[test]
     fn reports_name_schema_version_and_machine() {
-        let mut report = Report::new("wirelane bench qdisc".into());
-        report.skipped.push(Skipped { suite: "qdisc", case: "spsc", reason: "none".into() });
+        let mut report = BenchReport::new("wirelane bench qdisc".into());
+        report.skipped.push(SkippedCase { suite: "qdisc", case: "spsc", reason: "none".into() });
         let value = serde_json::to_value(&report).unwrap();
         assert_eq!(value["schema"], "wirelane.bench/1");
         assert_eq!(value["version"], env!("CARGO_PKG_VERSION"));

@@ -5,7 +5,7 @@ use serde::ser::{SerializeMap, SerializeStruct, Serializer};
 
 /// One figure, measured several times.
 #[derive(Clone, Debug)]
-pub struct Row {
+pub struct FigureRow {
     /// Which suite it belongs to.
     pub suite: &'static str,
     /// The measured case.
@@ -21,13 +21,13 @@ pub struct Row {
     /// One value per round.
     pub samples: Vec<f64>,
     /// The figure that a paper published for it.
-    pub source: Option<Source>,
+    pub source: Option<PublishedFigure>,
 }
 
-impl Row {
+impl FigureRow {
     /// The same with the figure that a paper published for it.
     #[must_use]
-    pub fn with_source(self, source: Option<Source>) -> Self {
+    pub fn with_source(self, source: Option<PublishedFigure>) -> Self {
         Self { source, ..self }
     }
 
@@ -39,7 +39,7 @@ impl Row {
 
 /// The common properties of several rows.
 #[derive(Clone, Debug)]
-pub struct Subject {
+pub struct RowSubject {
     /// Which suite it belongs to.
     pub suite: &'static str,
     /// The measured case.
@@ -50,11 +50,11 @@ pub struct Subject {
     pub params: Params,
 }
 
-impl Subject {
+impl RowSubject {
     /// The row of a metric, which has its usual unit.
-    pub fn row(&self, metric: &'static str, samples: Vec<f64>) -> Row {
+    pub fn row(&self, metric: &'static str, samples: Vec<f64>) -> FigureRow {
         let Self { suite, case, peer, params } = self.clone();
-        Row { suite, case, peer, params, metric, unit: unit(metric), samples, source: None }
+        FigureRow { suite, case, peer, params, metric, unit: unit(metric), samples, source: None }
     }
 }
 
@@ -102,7 +102,7 @@ pub(super) fn told<T: PartialEq>(samples: &[f64], says: impl Fn(f64) -> T) -> Op
     (samples.len() >= ENOUGH || is_clear).then_some(said)
 }
 
-impl Serialize for Row {
+impl Serialize for FigureRow {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let summary = self.summary();
         let mut row = serializer.serialize_struct("Row", 13)?;
@@ -265,7 +265,7 @@ impl std::fmt::Display for Param {
 
 /// A figure that a source published.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Source {
+pub struct PublishedFigure {
     /// Number of the source document.
     pub document: &'static str,
     /// Its figure.
@@ -276,7 +276,7 @@ pub struct Source {
     pub derived: bool,
 }
 
-/// The paper behind a [`Source::document`].
+/// The paper behind a [`PublishedFigure::document`].
 pub fn paper(document: &str) -> &'static str {
     match document {
         "000" => "Multiqueue support for bpf (FreeBSD, 2011)",
@@ -290,7 +290,7 @@ pub fn paper(document: &str) -> &'static str {
 
 /// A case that was not measured.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Skipped {
+pub struct SkippedCase {
     /// Which suite it belongs to.
     pub suite: &'static str,
     /// The missing case.
@@ -304,8 +304,8 @@ mod tests {
     use super::*;
     use serde_json::{Value, json};
 
-    fn row(samples: &[f64]) -> Row {
-        Row {
+    fn row(samples: &[f64]) -> FigureRow {
+        FigureRow {
             suite: "qdisc",
             case: "lockless",
             peer: None,
@@ -317,7 +317,12 @@ mod tests {
             metric: "ns_per_packet",
             unit: "ns",
             samples: samples.to_vec(),
-            source: Some(Source { document: "004", value: 58.98, unit: "ns", derived: false }),
+            source: Some(PublishedFigure {
+                document: "004",
+                value: 58.98,
+                unit: "ns",
+                derived: false,
+            }),
         }
     }
 

@@ -10,9 +10,9 @@ use wirelane::error::Result;
 
 use crate::effort::Effort;
 use crate::estimate::Estimate;
-use crate::report::Report;
+use crate::report::BenchReport;
 use crate::statistics::control::Controller;
-use crate::suite::Ready;
+use crate::suite::ReadySuite;
 use crate::suites::SUITES;
 
 /// Time budget of `--quick`. It leaves some seconds for rounds that take longer than earlier ones.
@@ -28,7 +28,7 @@ const FULL_LATEST: Duration = Duration::from_secs(29 * 60 + 30);
 const PATIENCE: f64 = 1.4;
 
 /// A run: its command line, its stop flag, and the receiver of its progress.
-pub struct Run<'a> {
+pub struct BenchRun<'a> {
     /// The command line.
     pub command: String,
     /// The revision of the source that the program was built from.
@@ -39,12 +39,12 @@ pub struct Run<'a> {
     pub tell: &'a mut dyn FnMut(&str),
 }
 
-impl Run<'_> {
+impl BenchRun<'_> {
     /// Runs one suite.
     ///
     /// # Errors
     /// The requested case cannot be measured.
-    pub fn alone(self, suite: &Ready) -> Result<Report> {
+    pub fn alone(self, suite: &ReadySuite) -> Result<BenchReport> {
         let rounds = suite.samples;
         self.collect(|report, stop, tell| {
             let mut progress = |round: u32, what: &str| {
@@ -59,7 +59,7 @@ impl Run<'_> {
     ///
     /// # Errors
     /// None: a case that cannot be measured is skipped with its reason.
-    pub fn all(self, names: &[String], effort: &Effort, folder: &Path) -> Result<Report> {
+    pub fn all(self, names: &[String], effort: &Effort, folder: &Path) -> Result<BenchReport> {
         let (suites, budget) = (wanted(names, effort, folder), budget(effort));
         self.collect(|report, stop, tell| {
             one_after_the_other(&suites, budget, report, stop, tell);
@@ -71,9 +71,9 @@ impl Run<'_> {
     /// measurement runs.
     fn collect(
         self,
-        fill: impl FnOnce(&mut Report, &AtomicBool, Tell<'_>) -> Result<()>,
-    ) -> Result<Report> {
-        let mut report = Report::new(self.command);
+        fill: impl FnOnce(&mut BenchReport, &AtomicBool, Tell<'_>) -> Result<()>,
+    ) -> Result<BenchReport> {
+        let mut report = BenchReport::new(self.command);
         report.environment.revision = self.revision;
         let mut controller = Controller::default();
         let mut tell = |suite: &'static str, round: u32, text: &str| {
@@ -87,7 +87,8 @@ impl Run<'_> {
     }
 }
 
-/// The approximate time of these suites together. The arguments are the same as for [`Run::all`].
+/// The approximate time of these suites together. The arguments are the same as for
+/// [`BenchRun::all`].
 pub fn expected(names: &[String], effort: &Effort, folder: &Path) -> Duration {
     let usual: Duration = wanted(names, effort, folder).iter().map(|suite| suite.usual).sum();
     match (budget(effort), effort.samples) {
@@ -98,7 +99,7 @@ pub fn expected(names: &[String], effort: &Effort, folder: &Path) -> Duration {
 }
 
 /// The suites with these names, or all.
-fn wanted(names: &[String], effort: &Effort, folder: &Path) -> Vec<Ready> {
+fn wanted(names: &[String], effort: &Effort, folder: &Path) -> Vec<ReadySuite> {
     let is_wanted = |name: &str| names.is_empty() || names.iter().any(|one| one == name);
     let suites = SUITES.iter().filter(|suite| is_wanted(suite.name));
     // No suite has a required argument.
@@ -106,11 +107,13 @@ fn wanted(names: &[String], effort: &Effort, folder: &Path) -> Vec<Ready> {
 }
 
 /// A number of samples, without `--quick`, has no budget.
-fn budget(effort: &Effort) -> Option<Budget> {
+fn budget(effort: &Effort) -> Option<TimeBudget> {
     match effort {
-        Effort { quick: true, .. } => Some(Budget { all: QUICK, latest: LATEST, name: "--quick" }),
+        Effort { quick: true, .. } => {
+            Some(TimeBudget { all: QUICK, latest: LATEST, name: "--quick" })
+        }
         Effort { samples: Some(_), .. } => None,
-        _ => Some(Budget { all: FULL, latest: FULL_LATEST, name: "a full run" }),
+        _ => Some(TimeBudget { all: FULL, latest: FULL_LATEST, name: "a full run" }),
     }
 }
 
@@ -119,7 +122,7 @@ type Tell<'a> = &'a mut dyn FnMut(&'static str, u32, &str);
 
 /// The time of a report.
 #[derive(Clone, Copy, Debug)]
-struct Budget {
+struct TimeBudget {
     /// The time that the suites share.
     all: Duration,
     /// The run stops after this time and keeps its results.
@@ -130,9 +133,9 @@ struct Budget {
 
 /// Runs the suites until `stop` is set.
 fn one_after_the_other(
-    suites: &[Ready],
-    budget: Option<Budget>,
-    report: &mut Report,
+    suites: &[ReadySuite],
+    budget: Option<TimeBudget>,
+    report: &mut BenchReport,
     stop: &AtomicBool,
     tell: Tell<'_>,
 ) {

@@ -9,8 +9,8 @@ use clap::{ArgMatches, Args, Command, FromArgMatches as _, ValueEnum};
 use wirelane::error::Result;
 
 use crate::effort::Effort;
-use crate::job::{Job, Plan, Progress};
-use crate::report::Report;
+use crate::job::{Job, Progress, SamplingPlan};
+use crate::report::BenchReport;
 
 /// A suite, represented by its arguments. Every suite also has the arguments of [`Effort`]. The
 /// documentation of both is the help.
@@ -26,7 +26,7 @@ pub trait Suite: Args + 'static {
     fn in_report(&mut self, _effort: &Effort, _folder: &Path) {}
 
     /// How thoroughly to measure.
-    fn plan(&self, effort: &Effort) -> Plan;
+    fn plan(&self, effort: &Effort) -> SamplingPlan;
 
     /// Measures, and adds rows to the report, and reasons for missing cases.
     ///
@@ -36,7 +36,7 @@ pub trait Suite: Args + 'static {
 }
 
 /// A suite with its arguments, ready to run.
-pub struct Ready {
+pub struct ReadySuite {
     /// Its name.
     pub name: &'static str,
     /// Whether to print the report as JSON.
@@ -50,9 +50,9 @@ pub struct Ready {
     pub(crate) run: Box<Run>,
 }
 
-type Run = dyn Fn(Option<Duration>, &mut Report, &AtomicBool, Progress<'_>) -> Result<()>;
+type Run = dyn Fn(Option<Duration>, &mut BenchReport, &AtomicBool, Progress<'_>) -> Result<()>;
 
-impl Ready {
+impl ReadySuite {
     fn of<S: Suite>(suite: S, effort: Effort) -> Self {
         let plan = suite.plan(&effort);
         Self {
@@ -62,7 +62,8 @@ impl Ready {
             usual: Duration::from_secs(S::USUAL[usize::from(!effort.quick)]),
             limit: effort.quick.then_some(S::QUICK),
             run: Box::new(move |limit, report, stop, progress| {
-                let mut job = Job::new(S::NAME, Plan { limit, ..plan }, report, stop, progress);
+                let mut job =
+                    Job::new(S::NAME, SamplingPlan { limit, ..plan }, report, stop, progress);
                 job.effort = effort.clone();
                 suite.run(&mut job)
             }),
@@ -71,18 +72,18 @@ impl Ready {
 }
 
 /// A suite in the list of all.
-pub struct Listed {
+pub struct ListedSuite {
     /// Its name.
     pub name: &'static str,
     /// Adds its arguments and its help to a command.
     pub(crate) arguments: fn(Command) -> Command,
     /// Makes it from the arguments of a command.
-    pub(crate) parse: fn(&ArgMatches) -> Result<Ready, clap::Error>,
+    pub(crate) parse: fn(&ArgMatches) -> Result<ReadySuite, clap::Error>,
     /// Makes it as part of a report.
-    pub(crate) for_report: fn(Effort, &Path) -> Result<Ready, clap::Error>,
+    pub(crate) for_report: fn(Effort, &Path) -> Result<ReadySuite, clap::Error>,
 }
 
-impl Listed {
+impl ListedSuite {
     pub(crate) const fn of<S: Suite>() -> Self {
         Self {
             name: S::NAME,
@@ -97,14 +98,14 @@ impl Listed {
             },
             parse: |matches| {
                 let effort = Effort::from_arg_matches(matches)?;
-                S::from_arg_matches(matches).map(|suite| Ready::of(suite, effort))
+                S::from_arg_matches(matches).map(|suite| ReadySuite::of(suite, effort))
             },
             for_report: |effort, folder| {
                 let none =
                     S::augment_args(Command::new(S::NAME)).try_get_matches_from([S::NAME])?;
                 let mut suite = S::from_arg_matches(&none)?;
                 suite.in_report(&effort, folder);
-                Ok(Ready::of(suite, effort))
+                Ok(ReadySuite::of(suite, effort))
             },
         }
     }

@@ -21,7 +21,7 @@ pub const OUTSIDE: &str = "outside";
 
 /// Options of the suites that measure a port at a cable.
 #[derive(Args, Clone, Debug, Default)]
-pub struct Wire {
+pub struct WireOptions {
     /// Measure this port of yours instead (packet:IF or xdp:IF)
     #[arg(long, value_name = "PORT")]
     port: Option<String>,
@@ -34,7 +34,7 @@ pub struct Wire {
     all: bool,
 }
 
-impl Wire {
+impl WireOptions {
     /// Whether a port was named.
     pub(crate) fn is_named(&self) -> bool {
         self.port.is_some()
@@ -154,14 +154,14 @@ pub(crate) fn interface(spec: &Spec) -> Result<String> {
 
 /// The counters of an interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Counter {
+pub(crate) enum InterfaceCounter {
     /// Packets received.
     Received,
     /// Packets sent.
     Sent,
 }
 
-impl Counter {
+impl InterfaceCounter {
     /// Reads the counter of the interface of `site`, counted since the interface was created.
     pub(crate) fn read(self, site: &Site) -> Result<u64> {
         let text = site.inside(|| fs::read_to_string("/proc/thread-self/net/dev"))?;
@@ -184,12 +184,12 @@ mod tests {
 
     fn refusal(port: &str, load: Option<&str>) -> String {
         let (port, load) = (Some(port.to_owned()), load.map(str::to_owned));
-        Wire { port, load, all: false }.open().unwrap_err().to_string()
+        WireOptions { port, load, all: false }.open().unwrap_err().to_string()
     }
 
     #[test]
     fn ports_are_those_of_interfaces() {
-        assert!(Wire::default().open().unwrap().is_none());
+        assert!(WireOptions::default().open().unwrap().is_none());
         for port in ["sim:1", "file:x.pcap", "tap:t0"] {
             assert!(refusal(port, None).contains("no socket of an interface"), "{port}");
         }
@@ -200,12 +200,12 @@ mod tests {
 
     #[test]
     fn a_load_from_outside_has_no_rate_to_search_for() {
-        let wire = Wire { port: Some("lo".into()), load: Some(OUTSIDE.into()), all: false };
+        let wire = WireOptions { port: Some("lo".into()), load: Some(OUTSIDE.into()), all: false };
         let wired = wire.open().unwrap().unwrap();
         assert!(wired.sender("noloss").unwrap_err().to_string().contains("others send"));
         assert_eq!(wired.params()[1].1, Param::Name(OUTSIDE.into()));
         assert_eq!(wired.label(), "port");
-        for counter in [Counter::Received, Counter::Sent] {
+        for counter in [InterfaceCounter::Received, InterfaceCounter::Sent] {
             counter.read(&wired.far).unwrap();
         }
     }

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use serde_json::Value;
-use wirelane_bench::job::{Job, Plan};
+use wirelane_bench::job::{Job, SamplingPlan};
 
 use crate::context::root;
 
@@ -65,8 +65,8 @@ impl Context {
     /// The report of a part of a suite that runs the command as a process.
     pub(super) fn processes(&self, run: Processes) -> Result<Value> {
         let window = Duration::from_secs(if self.quick { 1 } else { 5 });
-        let plan = Plan { samples: self.rounds(), window, limit: None };
-        let mut report = wirelane_bench::report::Report::new(command_line());
+        let plan = SamplingPlan { samples: self.rounds(), window, limit: None };
+        let mut report = wirelane_bench::report::BenchReport::new(command_line());
         let mut tell = |round: u32, what: &str| println!("round {round}: {what}");
         let job = Job::new("capture", plan, &mut report, &self.interrupted, &mut tell);
         run(&mut job.of_command(&self.wirelane)).map_err(|error| error.to_string())?;

@@ -6,12 +6,14 @@ use wirelane::Result;
 use wirelane_cli::output::screen;
 use wirelane_cli::signals::Signals;
 
-use crate::report::Report;
-use crate::run::Run;
+use crate::report::BenchReport;
+use crate::run::BenchRun;
 
 /// Measures until a signal arrives. On a terminal, shows the elapsed time and the current
 /// measurement.
-pub(super) fn collect(measure: impl FnOnce(Run<'_>) -> Result<Report>) -> Result<Report> {
+pub(super) fn collect(
+    measure: impl FnOnce(BenchRun<'_>) -> Result<BenchReport>,
+) -> Result<BenchReport> {
     let signals = Signals::register()?;
     let started = Instant::now();
     let mut tell = |text: &str| {
@@ -19,7 +21,7 @@ pub(super) fn collect(measure: impl FnOnce(Run<'_>) -> Result<Report>) -> Result
         let (hours, minutes) = (seconds / 3600, seconds / 60 % 60);
         screen::show(vec![format!("[{hours:02}:{minutes:02}:{:02}] {text}", seconds % 60)]);
     };
-    let report = measure(Run {
+    let report = measure(BenchRun {
         command: command_line(),
         revision: option_env!("WIRELANE_REVISION").map(str::to_owned),
         stop: signals.flag(),

@@ -9,7 +9,7 @@ use clap::Args;
 use wirelane::{Error, Result};
 use wirelane_cli::output;
 
-use crate::changes::{Change, Comparison, Recorded, Verdict, compare, parse};
+use crate::changes::{ChangeVerdict, EarlierReport, FigureChange, RunComparison, compare, parse};
 
 /// Compare two runs of a benchmark and tell regressions and improvements from noise.
 ///
@@ -52,7 +52,7 @@ pub(crate) fn run(args: &CompareArgs) -> Result<()> {
         output::json(&comparison)?;
     } else {
         let mut out = io::stdout().lock();
-        write!(out, "{}", Table(&comparison))
+        write!(out, "{}", ComparisonTable(&comparison))
             .and_then(|()| out.flush())
             .map_err(|error| Error::io("standard output", "write", error))?;
     }
@@ -64,7 +64,7 @@ pub(crate) fn run(args: &CompareArgs) -> Result<()> {
 }
 
 /// The report at `path`, or all reports in the directory of that name.
-fn read(path: &Path) -> Result<Vec<Recorded>> {
+fn read(path: &Path) -> Result<Vec<EarlierReport>> {
     let name = |path: &Path| format!("report '{}'", path.display());
     let failed = |path: &Path, error| Error::io(name(path), "read", error);
     let mut files = vec![path.to_owned()];
@@ -85,20 +85,26 @@ fn read(path: &Path) -> Result<Vec<Recorded>> {
 }
 
 /// A comparison for people: changed figures, then the numbers of all verdicts.
-struct Table<'a>(&'a Comparison);
+struct ComparisonTable<'a>(&'a RunComparison);
 
-impl Display for Table<'_> {
+impl Display for ComparisonTable<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let comparison = self.0;
         let of = |verdict| comparison.changes.iter().filter(move |c| c.verdict == verdict);
-        for (verdict, title) in [(Verdict::Regression, "worse"), (Verdict::Improvement, "better")] {
+        for (verdict, title) in
+            [(ChangeVerdict::Regression, "worse"), (ChangeVerdict::Improvement, "better")]
+        {
             for change in of(verdict) {
-                writeln!(f, "{title:<7} {}", Line(change))?;
+                writeln!(f, "{title:<7} {}", ComparisonLine(change))?;
             }
         }
-        let [worse, better, same, unclear] =
-            [Verdict::Regression, Verdict::Improvement, Verdict::Same, Verdict::Unclear]
-                .map(|verdict| of(verdict).count());
+        let [worse, better, same, unclear] = [
+            ChangeVerdict::Regression,
+            ChangeVerdict::Improvement,
+            ChangeVerdict::Same,
+            ChangeVerdict::Unclear,
+        ]
+        .map(|verdict| of(verdict).count());
         writeln!(
             f,
             "{worse} worse, {better} better, {same} the same within {:.0} %, {unclear} unclear \
@@ -121,11 +127,11 @@ impl Display for Table<'_> {
     }
 }
 
-struct Line<'a>(&'a Change);
+struct ComparisonLine<'a>(&'a FigureChange);
 
-impl Display for Line<'_> {
+impl Display for ComparisonLine<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let Change { figure, old, new, worse, interval: [low, high], .. } = self.0;
+        let FigureChange { figure, old, new, worse, interval: [low, high], .. } = self.0;
         write!(f, "{figure}  {old:.3} → {new:.3}  ×{worse:.2} ({low:.2}–{high:.2})")
     }
 }

@@ -5,17 +5,17 @@ use std::fmt::{self, Display, Formatter};
 
 use wirelane_cli::output::{plural, scaled, wrap};
 
-use crate::report::Report;
-use crate::row::{Param, Params, Row, paper};
+use crate::report::BenchReport;
+use crate::row::{FigureRow, Param, Params, paper};
 
 /// A report for people.
-pub(super) struct Tables<'a> {
-    pub(super) report: &'a Report,
+pub(super) struct ReportTables<'a> {
+    pub(super) report: &'a BenchReport,
     /// Columns of the terminal, if it is one.
     pub(super) width: Option<usize>,
 }
 
-impl Display for Tables<'_> {
+impl Display for ReportTables<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let machine = &self.report.machine;
         let (cpu, kernel) = (machine.cpu.as_deref(), machine.kernel.as_deref());
@@ -40,7 +40,7 @@ impl Display for Tables<'_> {
             writeln!(f, "{}.", if derived { "; * follows from them" } else { "" })?;
         }
         for (suite, param, word, meaning) in WORDS {
-            let is_it = |row: &Row| {
+            let is_it = |row: &FigureRow| {
                 let has =
                     |(name, value): &(&str, Param)| *name == param && *value == Param::Text(word);
                 row.suite == suite && row.params.0.iter().any(has)
@@ -76,39 +76,39 @@ const WORDS: [(&str, &str, &str, &str); 2] = [
 ];
 
 /// Rows of one case under the same conditions.
-struct Line<'a> {
+struct CaseLine<'a> {
     case: &'a str,
     peer: Option<&'a str>,
     params: &'a Params,
-    rows: Vec<&'a Row>,
+    rows: Vec<&'a FigureRow>,
 }
 
-impl Line<'_> {
-    fn has(&self, row: &Row) -> bool {
+impl CaseLine<'_> {
+    fn has(&self, row: &FigureRow) -> bool {
         let same = (self.case, self.peer, self.params) == (row.case, row.peer, &row.params);
         same && self.rows.first().is_none_or(|first| is_histogram(first) == is_histogram(row))
     }
 }
 
 /// A histogram has a separate table.
-fn is_histogram(row: &Row) -> bool {
+fn is_histogram(row: &FigureRow) -> bool {
     row.metric.starts_with("batch_")
 }
 
 /// Lines with the same first metric.
 #[derive(Default)]
-struct Table<'a> {
-    lines: Vec<Line<'a>>,
+struct MetricTable<'a> {
+    lines: Vec<CaseLine<'a>>,
     params: Vec<&'a str>,
     metrics: Vec<&'a str>,
 }
 
-fn tables(rows: &[Row]) -> Vec<Table<'_>> {
-    let mut lines: Vec<Line<'_>> = Vec::new();
+fn tables(rows: &[FigureRow]) -> Vec<MetricTable<'_>> {
+    let mut lines: Vec<CaseLine<'_>> = Vec::new();
     for row in rows {
         match lines.iter_mut().find(|line| line.has(row)) {
             Some(line) => line.rows.push(row),
-            None => lines.push(Line {
+            None => lines.push(CaseLine {
                 case: row.case,
                 peer: row.peer,
                 params: &row.params,
@@ -116,12 +116,12 @@ fn tables(rows: &[Row]) -> Vec<Table<'_>> {
             }),
         }
     }
-    let mut tables: Vec<Table<'_>> = Vec::new();
+    let mut tables: Vec<MetricTable<'_>> = Vec::new();
     for line in lines {
         let Some(first) = line.rows.first().map(|row| row.metric) else { continue };
         let known = tables.iter().position(|table| table.metrics.first() == Some(&first));
         let index = known.unwrap_or_else(|| {
-            tables.push(Table::default());
+            tables.push(MetricTable::default());
             tables.len() - 1
         });
         if let Some(table) = tables.get_mut(index) {
@@ -131,8 +131,8 @@ fn tables(rows: &[Row]) -> Vec<Table<'_>> {
     tables
 }
 
-impl<'a> Table<'a> {
-    fn add(&mut self, line: Line<'a>) {
+impl<'a> MetricTable<'a> {
+    fn add(&mut self, line: CaseLine<'a>) {
         for (name, _) in &line.params.0 {
             if !self.params.contains(name) {
                 self.params.push(name);
@@ -252,7 +252,7 @@ impl Display for Cells {
 }
 
 /// The median, with the spread on request and the published figure if there is one.
-fn cell(row: &Row, spread: bool) -> String {
+fn cell(row: &FigureRow, spread: bool) -> String {
     let Some([low, median, high]) = row.summary() else { return String::new() };
     let number = |value: f64| match row.unit {
         "1/s" | "bit/s" => scaled(value),
@@ -275,16 +275,16 @@ fn cell(row: &Row, spread: bool) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::row::{Skipped, Source, Subject};
+    use crate::row::{PublishedFigure, RowSubject, SkippedCase};
 
     #[test]
     fn rows_become_lines_and_metrics_columns() {
-        let mut report = Report::new("wirelane bench qdisc".into());
+        let mut report = BenchReport::new("wirelane bench qdisc".into());
         report.machine.cpu = Some("Chip".into());
         report.machine.cores = 2;
         report.machine.kernel = Some("6.18".into());
         report.machine.cycles_per_ns = Some(2.6);
-        let row = |case, peer, metric, unit, samples: &[f64], source| Row {
+        let row = |case, peer, metric, unit, samples: &[f64], source| FigureRow {
             suite: "qdisc",
             case,
             peer,
@@ -294,7 +294,8 @@ mod tests {
             samples: samples.to_vec(),
             source,
         };
-        let source = Some(Source { document: "004", value: 60.5, unit: "ns", derived: false });
+        let source =
+            Some(PublishedFigure { document: "004", value: 60.5, unit: "ns", derived: false });
         report.rows = vec![
             row("fifo", None, "ns_per_packet", "ns", &[30.0, 31.0, 29.0], None),
             row("fifo", None, "packets_per_s", "1/s", &[3.3e7, 3.2e7, 3.4e7], None),
@@ -304,7 +305,7 @@ mod tests {
             row("mpmc", Some("rte_ring"), "cycles_per_element", "cycles", &[9.8, 9.8, 9.8], None),
         ];
         let reason = "none".to_owned();
-        report.skipped.push(Skipped { suite: "qdisc", case: "spsc", reason });
+        report.skipped.push(SkippedCase { suite: "qdisc", case: "spsc", reason });
         let expected = "\
 Chip, 2 cores, Linux 6.18; 1 ns is 2.600 cycles
 Medians of 3 samples (lowest–highest).
@@ -322,8 +323,8 @@ mpmc  rte_ring          1  9.80 (9.80–9.80)
 
 skipped: spsc: none
 ";
-        assert_eq!(Tables { report: &report, width: None }.to_string(), expected);
-        let narrow = Tables { report: &report, width: Some(50) }.to_string();
+        assert_eq!(ReportTables { report: &report, width: None }.to_string(), expected);
+        let narrow = ReportTables { report: &report, width: Some(50) }.to_string();
         let tables = narrow.split_once("\n\n").map_or("", |(_, tables)| tables);
         assert!(tables.lines().all(|line| line.chars().count() <= 50), "{narrow}");
         let second = "fifo          1  20.00 [60.50]\n\n";
@@ -332,14 +333,14 @@ skipped: spsc: none
 
     #[test]
     fn the_number_of_samples_is_stated_if_there_are_any() {
-        let mut report = Report::new("wirelane bench sockets".into());
-        let second = |report: &Report| {
-            let text = Tables { report, width: None }.to_string();
+        let mut report = BenchReport::new("wirelane bench sockets".into());
+        let second = |report: &BenchReport| {
+            let text = ReportTables { report, width: None }.to_string();
             text.lines().nth(1).unwrap_or_default().to_owned()
         };
         assert_eq!(second(&report), "Nothing was measured.");
         let (peer, params) = (None, Params::default());
-        let subject = Subject { suite: "sockets", case: "txpush", peer, params };
+        let subject = RowSubject { suite: "sockets", case: "txpush", peer, params };
         report.rows.push(subject.row("packets_per_s", vec![1e6]));
         assert_eq!(second(&report), "Medians of 1 sample (lowest–highest).");
         report.rows.push(subject.row("ns_per_packet", vec![1e3; 3]));

@@ -13,25 +13,25 @@ use wirelane::{Error, Result};
 use wirelane_cli::output::{self, screen};
 
 use self::collect::collect;
-use crate::suite::Ready;
-use crate::suites::Named;
+use crate::suite::ReadySuite;
+use crate::suites::NamedSuite;
 
 /// Measure what packets cost on this machine.
 #[derive(Parser)]
 #[command(name = "wirelane-bench", bin_name = "wirelane bench", version, max_term_width = 100)]
 struct Cli {
     #[command(subcommand)]
-    bench: Bench,
+    bench: BenchCommand,
 }
 
 #[derive(Subcommand)]
-enum Bench {
+enum BenchCommand {
     #[command(display_order = 1)] // with the suites, by name
     All(all::AllArgs),
     #[command(display_order = 1)]
     Compare(compare::CompareArgs),
     #[command(flatten)]
-    Suite(Named),
+    Suite(NamedSuite),
 }
 
 /// The command line of the program, for its manual page.
@@ -46,22 +46,22 @@ pub fn main() -> ExitCode {
 }
 
 /// Fails if the suite cannot measure, or the output cannot be written.
-fn run(bench: &Bench) -> Result<()> {
+fn run(bench: &BenchCommand) -> Result<()> {
     match bench {
-        Bench::All(args) => all::run(args),
-        Bench::Compare(args) => compare::run(args),
-        Bench::Suite(Named(suite)) => measure(suite),
+        BenchCommand::All(args) => all::run(args),
+        BenchCommand::Compare(args) => compare::run(args),
+        BenchCommand::Suite(NamedSuite(suite)) => measure(suite),
     }
 }
 
 /// Runs a suite and prints its report.
-fn measure(suite: &Ready) -> Result<()> {
+fn measure(suite: &ReadySuite) -> Result<()> {
     let report = collect(|run| run.alone(suite))?;
     if suite.json {
         return output::json(&report);
     }
     let mut out = io::stdout().lock();
-    write!(out, "{}", figures::Tables { report: &report, width: screen::width_of_output() })
+    write!(out, "{}", figures::ReportTables { report: &report, width: screen::width_of_output() })
         .and_then(|()| out.flush())
         .map_err(|error| Error::io("standard output", "write", error))
 }

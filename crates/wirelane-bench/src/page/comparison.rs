@@ -1,16 +1,16 @@
 //! The tables of targets and of ratios to other programs.
 
 use crate::comparison::Ratio;
-use crate::report::Report;
+use crate::report::BenchReport;
 use crate::row::{Better, summary, told};
-use crate::targets::{Limit, Target};
+use crate::targets::{FigureTarget, TargetLimit};
 use maud::{Markup, html};
 
 use super::plot::range;
 use wirelane_cli::page::number;
 
 /// A table of all targets.
-pub(super) fn targets(report: &Report) -> Markup {
+pub(super) fn targets(report: &BenchReport) -> Markup {
     let count = |met| report.targets.iter().filter(|target| target.met == met).count();
     let unclear = report.targets.iter().filter(|target| target.is_unclear()).count();
     let (met, missed, unknown) = (count(Some(true)), count(Some(false)), count(None) - unclear);
@@ -32,7 +32,7 @@ pub(super) fn targets(report: &Report) -> Markup {
     }
 }
 
-fn target_line(target: &Target) -> Markup {
+fn target_line(target: &FigureTarget) -> Markup {
     let unit = match target.unit {
         "" | "×" => target.unit.to_owned(),
         unit => format!(" {unit}"),
@@ -48,8 +48,8 @@ fn target_line(target: &Target) -> Markup {
             }
             td {
                 @match target.limit {
-                    Limit::AtMost(limit) => { "≤\u{a0}" (number(limit)) (unit) },
-                    Limit::AtLeast(limit) => { "≥\u{a0}" (number(limit)) (unit) },
+                    TargetLimit::AtMost(limit) => { "≤\u{a0}" (number(limit)) (unit) },
+                    TargetLimit::AtLeast(limit) => { "≥\u{a0}" (number(limit)) (unit) },
                 }
             }
             td {
@@ -73,7 +73,7 @@ fn target_line(target: &Target) -> Markup {
 }
 
 /// A table of all ratios, and the programs that were missing.
-pub(super) fn section(report: &Report) -> Markup {
+pub(super) fn section(report: &BenchReport) -> Markup {
     let missing: Vec<_> =
         report.environment.programs.iter().filter(|program| !program.installed).collect();
     html! {

@@ -4,15 +4,15 @@ use std::collections::BTreeMap;
 
 use crate::environment::Environment;
 use crate::machine::Machine;
-use crate::report::Report;
-use crate::statistics::control::Control;
+use crate::report::BenchReport;
+use crate::statistics::control::ControlReadings;
 use crate::statistics::quiet::Quiet;
 use maud::{Markup, html};
 
 use wirelane_cli::page::number;
 
 /// Machine, versions, command.
-pub(super) fn section(report: &Report) -> Markup {
+pub(super) fn section(report: &BenchReport) -> Markup {
     let Machine { cpu, cores, kernel, cycles_per_ns, .. } = &report.machine;
     let environment = &report.environment;
     let entry = |name: &str, value: Option<String>| {
@@ -112,7 +112,7 @@ fn why(on: Quiet) -> String {
 }
 
 /// How steady the machine was.
-fn control(controls: &[Control]) -> Markup {
+fn control(controls: &[ControlReadings]) -> Markup {
     html! {
         @if !controls.is_empty() {
             h3 { "Control" }

@@ -11,16 +11,16 @@ mod plot;
 mod sources;
 
 use crate::published::Published;
-use crate::report::Report;
-use crate::row::{Row, Skipped, paper};
+use crate::report::BenchReport;
+use crate::row::{FigureRow, SkippedCase, paper};
 use maud::{Markup, html};
 use wirelane_cli::page::{document, number, plain};
 
 use self::plot::range;
-use self::sources::{Cell, Figure, Table};
+use self::sources::{Cell, FigureName, PrintedTable};
 
 /// Renders the page.
-pub fn render(report: &Report) -> String {
+pub fn render(report: &BenchReport) -> String {
     let suites = in_order(report.rows.iter().map(|row| row.suite));
     let body = html! {
         h1 { "Wirelane benchmarks" }
@@ -47,7 +47,7 @@ pub fn render(report: &Report) -> String {
     document("Wirelane benchmarks", &body)
 }
 
-fn source_table(table: &Table, report: &Report) -> Markup {
+fn source_table(table: &PrintedTable, report: &BenchReport) -> Markup {
     html! {
         h3 { (table.title) }
         p class="setting" { (paper(table.document)) ". " (table.setting) }
@@ -69,7 +69,7 @@ fn source_table(table: &Table, report: &Report) -> Markup {
     }
 }
 
-fn source_cell(cell: &Cell, report: &Report) -> Markup {
+fn source_cell(cell: &Cell, report: &BenchReport) -> Markup {
     html! {
         @if let Some(figure) = &cell.ours {
             @match find(figure, report).and_then(|row| Some((row, row.summary()?))) {
@@ -102,16 +102,16 @@ fn digits(published: &Published) -> String {
 }
 
 /// The actual mode, unless the table names the mode.
-fn mode_found(figure: &Figure, row: &Row) -> Option<String> {
+fn mode_found(figure: &FigureName, row: &FigureRow) -> Option<String> {
     let is_asked_for = figure.params.iter().any(|(name, _)| *name == "mode");
     let found = row.params.0.iter().find(|(name, _)| *name == "mode" && !is_asked_for);
     found.map(|(_, mode)| mode.to_string())
 }
 
 /// The row of Wirelane that `figure` names.
-fn find<'a>(figure: &Figure, report: &'a Report) -> Option<&'a Row> {
+fn find<'a>(figure: &FigureName, report: &'a BenchReport) -> Option<&'a FigureRow> {
     // Packets that other hosts send to the user's port have any size: such rows have no `size`.
-    let has = |row: &Row, param: (&str, &str)| {
+    let has = |row: &FigureRow, param: (&str, &str)| {
         let says = |name| row.params.0.iter().any(|(own, _)| *own == name);
         row.params.has(param) || param.0 == "size" && !says("size")
     };
@@ -123,12 +123,12 @@ fn find<'a>(figure: &Figure, report: &'a Report) -> Option<&'a Row> {
 
 /// Why a figure is missing: the reason recorded for its mode, its case, its target, its port or its
 /// whole suite. The reasons of other figures do not apply.
-fn reason(figure: &Figure, report: &Report) -> String {
+fn reason(figure: &FigureName, report: &BenchReport) -> String {
     let of_suite = || report.skipped.iter().filter(|skipped| skipped.suite == figure.suite);
     let value = |name| figure.params.iter().find(|param| param.0 == name).map(|param| param.1);
     // A figure in mode `copy` has the reason of native mode.
     let mode = value("mode").map(|mode| if mode == "copy" { "native" } else { mode });
-    let is_mode = |skipped: &&Skipped| {
+    let is_mode = |skipped: &&SkippedCase| {
         mode.is_some_and(|mode| skipped.case.split('-').any(|part| part == mode))
     };
     let names = [Some(figure.case), value("target"), value("port"), Some("all")];
@@ -145,7 +145,7 @@ fn reason(figure: &Figure, report: &Report) -> String {
     }
 }
 
-fn suite_section(suite: &str, report: &Report) -> Markup {
+fn suite_section(suite: &str, report: &BenchReport) -> Markup {
     let rows: Vec<_> = report.rows.iter().filter(|row| row.suite == suite).collect();
     let metrics = in_order(rows.iter().map(|row| row.metric));
     html! {
@@ -165,7 +165,7 @@ fn suite_section(suite: &str, report: &Report) -> Markup {
     }
 }
 
-fn label(row: &Row) -> String {
+fn label(row: &FigureRow) -> String {
     let mut label = row.case.to_owned();
     if let Some(peer) = row.peer {
         label = format!("{peer}: {label}");
@@ -176,7 +176,7 @@ fn label(row: &Row) -> String {
     label
 }
 
-fn skipped(skipped: &[Skipped]) -> Markup {
+fn skipped(skipped: &[SkippedCase]) -> Markup {
     html! {
         @if !skipped.is_empty() {
             h2 id="skipped" { "Not measured" }
@@ -205,8 +205,8 @@ mod tests {
     use super::*;
     use crate::row::{Param, Params};
 
-    fn report() -> Report {
-        let row = |case, params, metric, samples: &[f64]| Row {
+    fn report() -> BenchReport {
+        let row = |case, params, metric, samples: &[f64]| FigureRow {
             suite: "sockets",
             case,
             peer: None,
@@ -224,15 +224,15 @@ mod tests {
                 ("queues", Param::Number(1)),
             ]
         };
-        let mut report = Report::new("wirelane bench all --report <x>".into());
+        let mut report = BenchReport::new("wirelane bench all --report <x>".into());
         report.rows.push(row("rxdrop", params("native"), "packets_per_s", &[1.4e6, 1.5e6, 1.6e6]));
         report.rows.push(row("l2fwd", params("generic"), "packets_per_s", &[]));
         let params = [("port", "xdp"), ("mode", "native"), ("target", "none"), ("size", "1500")];
         let params = Params(params.map(|(name, value)| (name, Param::Text(value))).into());
         let capture = row("multi", Vec::new(), "bits_per_s", &[4e9]);
-        report.rows.push(Row { suite: "capture", params, unit: "bit/s", ..capture });
+        report.rows.push(FigureRow { suite: "capture", params, unit: "bit/s", ..capture });
         let reason = "veth has no zero copy & never had".to_owned();
-        report.skipped.push(Skipped { suite: "sockets", case: "xdp-zerocopy", reason });
+        report.skipped.push(SkippedCase { suite: "sockets", case: "xdp-zerocopy", reason });
         report
     }
 
@@ -260,7 +260,7 @@ mod tests {
             sources::tables().into_iter().flat_map(|table| table.lines).flat_map(|l| l.cells);
         let (mut found, mut reasons) = (0, Vec::new());
         for figure in cells.filter_map(|cell| cell.ours) {
-            match find(&figure, &report).and_then(Row::summary) {
+            match find(&figure, &report).and_then(FigureRow::summary) {
                 Some(_) => found += 1,
                 None => reasons.push((figure.suite, reason(&figure, &report))),
             }

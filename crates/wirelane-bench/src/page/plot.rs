@@ -3,11 +3,11 @@
 use maud::{Markup, html};
 use wirelane_cli::page::number;
 
-use crate::row::{ENOUGH, Row};
+use crate::row::{ENOUGH, FigureRow};
 
 /// A bar for each row; all rows have one metric. Positions are percentages of the available width,
 /// so that letters have the same size on a phone as elsewhere.
-pub(super) fn bars(rows: &[(String, &Row)]) -> Markup {
+pub(super) fn bars(rows: &[(String, &FigureRow)]) -> Markup {
     const LINE: usize = 34;
     /// The longest bar leaves room for its figure.
     const LONGEST: f64 = 82.0;

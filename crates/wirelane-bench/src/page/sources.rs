@@ -3,7 +3,7 @@
 use crate::published::{self, Difference, Published, Segmentation};
 
 /// A table as its source printed it.
-pub(super) struct Table {
+pub(super) struct PrintedTable {
     /// Number of the source document.
     pub(super) document: &'static str,
     pub(super) title: &'static str,
@@ -12,10 +12,10 @@ pub(super) struct Table {
     /// Unit of all figures, of the source and of this machine.
     pub(super) unit: &'static str,
     pub(super) columns: &'static [&'static str],
-    pub(super) lines: Vec<Line>,
+    pub(super) lines: Vec<PrintedLine>,
 }
 
-pub(super) struct Line {
+pub(super) struct PrintedLine {
     pub(super) label: &'static str,
     /// One per column.
     pub(super) cells: Vec<Cell>,
@@ -24,17 +24,17 @@ pub(super) struct Line {
 /// The published figure and the figure to measure here.
 pub(super) struct Cell {
     pub(super) published: Option<Published>,
-    pub(super) ours: Option<Figure>,
+    pub(super) ours: Option<FigureName>,
     /// Why this figure can never be measured here.
     pub(super) without: Option<&'static str>,
 }
 
 impl Cell {
-    fn both(published: Option<Published>, ours: Figure) -> Self {
+    fn both(published: Option<Published>, ours: FigureName) -> Self {
         Self { published, ours: Some(ours), without: None }
     }
 
-    fn ours(ours: Figure) -> Self {
+    fn ours(ours: FigureName) -> Self {
         Self::both(None, ours)
     }
 
@@ -45,7 +45,7 @@ impl Cell {
 
 /// Names one figure of a report.
 #[derive(Clone)]
-pub(super) struct Figure {
+pub(super) struct FigureName {
     pub(super) suite: &'static str,
     pub(super) case: &'static str,
     /// Conditions that the figure must have, as text.
@@ -58,7 +58,7 @@ pub(super) struct Figure {
 }
 
 /// All tables, in the order of the sources.
-pub(super) fn tables() -> Vec<Table> {
+pub(super) fn tables() -> Vec<PrintedTable> {
     let mut tables = vec![capture(), sockets("64"), sockets("1500"), scaling()];
     tables.extend(["tcp4", "tcp6", "udp4", "udp6"].map(segmentation));
     tables.extend([queueing(), queueing_costs()]);
@@ -66,17 +66,17 @@ pub(super) fn tables() -> Vec<Table> {
 }
 
 /// A figure under no conditions.
-fn figure(suite: &'static str, case: &'static str, metric: &'static str, scale: f64) -> Figure {
-    Figure { suite, case, params: Vec::new(), metric, scale, offset: 0.0 }
+fn figure(suite: &'static str, case: &'static str, metric: &'static str, scale: f64) -> FigureName {
+    FigureName { suite, case, params: Vec::new(), metric, scale, offset: 0.0 }
 }
 
-fn line(label: &'static str, cells: Vec<Cell>) -> Line {
-    Line { label, cells }
+fn line(label: &'static str, cells: Vec<Cell>) -> PrintedLine {
+    PrintedLine { label, cells }
 }
 
 /// The 2011 multiqueue BPF paper: six conditions, one thread against all queues.
-fn capture() -> Table {
-    let ours = |case, port, target| Figure {
+fn capture() -> PrintedTable {
+    let ours = |case, port, target| FigureName {
         params: vec![("port", port), ("target", target), ("size", "1500")],
         ..figure("capture", case, "bits_per_s", 1e-6)
     };
@@ -100,7 +100,7 @@ fn capture() -> Table {
         let none = || Cell { published: None, ours: None, without: None };
         line(label, vec![multi, single, none(), none()])
     };
-    Table {
+    PrintedTable {
         document: "000",
         title: "Capture in six conditions",
         setting: "Source: FreeBSD, Core i7 X980 with 12 threads, iperf over TCP, 10 GbE (ixgbe) \
@@ -129,12 +129,15 @@ fn capture() -> Table {
 }
 
 /// The 2018 AF_XDP zero-copy paper: rxdrop, txpush, l2fwd in three modes, and XDP_DROP.
-fn sockets(size: &'static str) -> Table {
+fn sockets(size: &'static str) -> PrintedTable {
     let cell = |case, mode, published| {
         // Transmission uses no XDP program, so there is one copy mode.
         let mode = if case == "txpush" && mode != "zerocopy" { "copy" } else { mode };
         let params = vec![("port", "xdp"), ("mode", mode), ("size", size), ("queues", "1")];
-        Cell::both(published, Figure { params, ..figure("sockets", case, "packets_per_s", 1e-6) })
+        Cell::both(
+            published,
+            FigureName { params, ..figure("sockets", case, "packets_per_s", 1e-6) },
+        )
     };
     let case = |label| {
         let published = published::sockets(label, if size == "64" { 64 } else { 1500 });
@@ -142,7 +145,7 @@ fn sockets(size: &'static str) -> Table {
         line(label, modes.map(|(mode, published)| cell(label, mode, published)).collect())
     };
     let small = size == "64";
-    Table {
+    PrintedTable {
         document: "001",
         title: if small { "AF_XDP, packets of 64 bytes" } else { "AF_XDP, packets of 1500 bytes" },
         setting: "Source: two Broadwell E5-2660 at 2.0 GHz, Intel i40e with 40 Gbit/s, a hardware \
@@ -156,7 +159,7 @@ fn sockets(size: &'static str) -> Table {
 }
 
 /// The 2010 multiqueue socket paper: one queue against one per core, each with a socket.
-fn scaling() -> Table {
+fn scaling() -> PrintedTable {
     let ours = |port| {
         [
             ("one", "packets_per_s", 1e-6),
@@ -165,11 +168,11 @@ fn scaling() -> Table {
         ]
         .map(|(cpus, metric, scale)| {
             let params = vec![("port", port), ("cpus", cpus)];
-            Cell::ours(Figure { params, ..figure("scaling", "rx", metric, scale) })
+            Cell::ours(FigureName { params, ..figure("scaling", "rx", metric, scale) })
         })
     };
     let [six, eight] = published::scaling();
-    Table {
+    PrintedTable {
         document: "002",
         title: "Receiving by one queue and by all, each with a socket and a core",
         setting: "Source: Xeon L5640 (6 cores) and two E5530 (2 × 4 cores), 10 GbE (ixgbe), \
@@ -188,7 +191,7 @@ fn scaling() -> Table {
 }
 
 /// The 2014 FreeBSD GSO paper: TSO, GSO and none at six clock frequencies.
-fn segmentation(case: &'static str) -> Table {
+fn segmentation(case: &'static str) -> PrintedTable {
     // The source's clock frequencies, and the CPU share that represents each of them here.
     let speeds = [
         ("2.93 GHz: whole CPU", "100"),
@@ -198,14 +201,14 @@ fn segmentation(case: &'static str) -> Table {
         ("1.05 GHz: 36\u{a0}%", "36"),
         ("0.45 GHz: 15\u{a0}%", "15"),
     ];
-    let of = |offload, share| Figure {
+    let of = |offload, share| FigureName {
         params: vec![("offload", offload), ("cpu", share)],
         ..figure("gso", case, "bits_per_s", 1e-6)
     };
     let cell = |offload, share, published| Cell::both(published, of(offload, share));
     // In percent, as the source prints it.
     let speedup = |metric, share, published| {
-        let figure = Figure { offset: -100.0, metric, scale: 100.0, ..of("wirelane", share) };
+        let figure = FigureName { offset: -100.0, metric, scale: 100.0, ..of("wirelane", share) };
         Cell::both(published, figure)
     };
     // With TCP, "none" means that TCP makes every packet; UDP packets are always fragmented by the
@@ -228,7 +231,7 @@ fn segmentation(case: &'static str) -> Table {
         }
         line(label, cells)
     });
-    Table {
+    PrintedTable {
         document: "003",
         title: match case {
             "tcp4" => "Segmentation, TCP over IPv4",
@@ -265,7 +268,7 @@ const OF_UDP: &str = "Source: FreeBSD 11, Core i7-870, 10 GbE, netperf, at six c
                       place of a frequency. \"None\": the stack fragments, before the TAP device.";
 
 /// The 2014 qdisc paper: packets with one CPU, as rates and as times.
-fn queueing() -> Table {
+fn queueing() -> PrintedTable {
     const METRICS: [&str; 2] = ["packets_per_s", "ns_per_packet"];
     let cells = |case, more: &[(&'static str, &'static str)], way| {
         let published = published::queueing(way);
@@ -277,7 +280,7 @@ fn queueing() -> Table {
     };
     let bypass = |value| [("bypass", value)];
     let kernel = |path| METRICS.map(|metric| Cell::ours(kernel_figure(path, metric))).into();
-    Table {
+    PrintedTable {
         document: "004",
         title: "The queueing layer, one producer: packets",
         setting: QUEUEING,
@@ -305,17 +308,17 @@ const QUEUEING: &str = "Source: Xeon E5-2695, Linux 3.15, trafgen on one CPU; wh
                         root, the kernel's own, by a packet socket on a veth pair.";
 
 /// The cost of the kernel's own queueing layer, for a packet socket.
-fn kernel_figure(path: &'static str, metric: &'static str) -> Figure {
+fn kernel_figure(path: &'static str, metric: &'static str) -> FigureName {
     let params = vec![("path", path)];
-    Figure { params, ..figure("qdisc", "kernel", metric, 1.0) }
+    FigureName { params, ..figure("qdisc", "kernel", metric, 1.0) }
 }
 
 /// The 2014 qdisc paper: the differences between these figures, and the locks.
-fn queueing_costs() -> Table {
+fn queueing_costs() -> PrintedTable {
     let figure = queueing_figure;
     let single = |label, published, ours| line(label, vec![Cell::both(Some(published), ours)]);
     let six = figure("fifo", &[], "locks_per_packet");
-    Table {
+    PrintedTable {
         document: "004",
         title: "The queueing layer, one producer: what it costs",
         setting: QUEUEING,
@@ -326,7 +329,7 @@ fn queueing_costs() -> Table {
             single(
                 "one lock operation",
                 published::lock_operation(),
-                Figure { params: vec![], ..figure("lock", &[], "ns_per_operation") },
+                FigureName { params: vec![], ..figure("lock", &[], "ns_per_operation") },
             ),
             single(
                 "fifo over no queueing layer",
@@ -362,8 +365,8 @@ fn queueing_figure(
     case: &'static str,
     more: &[(&'static str, &'static str)],
     metric: &'static str,
-) -> Figure {
+) -> FigureName {
     let mut params = more.to_vec();
     params.extend([("producers", "1"), ("size", "64"), ("batch", "1"), ("build", "no")]);
-    Figure { params, ..figure("qdisc", case, metric, 1.0) }
+    FigureName { params, ..figure("qdisc", case, metric, 1.0) }
 }

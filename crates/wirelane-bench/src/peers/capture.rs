@@ -15,7 +15,7 @@ const BUFFER: usize = 32;
 
 /// A program that captures.
 #[derive(Clone, Copy, Debug)]
-pub struct Program {
+pub struct CaptureProgram {
     /// Its name.
     pub name: &'static str,
     /// The Debian package; `None` for Wirelane.
@@ -27,12 +27,12 @@ pub struct Program {
     /// Its arguments for an interface and, optionally, a file to write.
     pub(super) arguments: fn(&str, Option<&Path>) -> Vec<String>,
     /// Reads the counts from its standard output and its standard error.
-    pub(super) count: fn(&str, &str) -> Option<Counts>,
+    pub(super) count: fn(&str, &str) -> Option<ReportedCounts>,
 }
 
 /// The packets that a program reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Counts {
+pub struct ReportedCounts {
     /// Packets captured.
     pub captured: u64,
     /// Packets that it reports as lost.
@@ -42,10 +42,10 @@ pub struct Counts {
 /// Every program captures whole packets of either direction, without promiscuous mode and without
 /// names. It writes its default format; dumpcap writes pcap. Without a file, each does as little as
 /// its options allow.
-pub const PROGRAMS: [Program; 4] = [
+pub const PROGRAMS: [CaptureProgram; 4] = [
     // Without -w, packets are only counted. Wirelane sends nothing, and the masks exclude
     // directions without traffic.
-    Program {
+    CaptureProgram {
         name: "wirelane",
         package: None,
         ready: "capturing on",
@@ -54,7 +54,7 @@ pub const PROGRAMS: [Program; 4] = [
         count: |stdout, _| of_summary(stdout),
     },
     // It cannot only count: without -w it decodes and prints, which costs far more.
-    Program {
+    CaptureProgram {
         name: "tcpdump",
         package: Some("tcpdump"),
         ready: "listening on",
@@ -67,11 +67,11 @@ pub const PROGRAMS: [Program; 4] = [
         count: |_, stderr| {
             let captured = before(stderr, " packets captured")?;
             let dropped = before(stderr, " packets dropped by kernel").unwrap_or(0);
-            Some(Counts { captured, dropped })
+            Some(ReportedCounts { captured, dropped })
         },
     },
     // It exists to write; -P is pcap, its cheaper form.
-    Program {
+    CaptureProgram {
         name: "dumpcap",
         package: Some("wireshark-common"),
         ready: "File:",
@@ -86,11 +86,14 @@ pub const PROGRAMS: [Program; 4] = [
             let (_, counts) = line.rsplit_once("': ")?;
             let (received, rest) = counts.split_once('/')?;
             let (dropped, _) = rest.split_once(' ')?;
-            Some(Counts { captured: received.parse().ok()?, dropped: dropped.parse().ok()? })
+            Some(ReportedCounts {
+                captured: received.parse().ok()?,
+                dropped: dropped.parse().ok()?,
+            })
         },
     },
     // Without --out it only walks its ring. -A and -Q: it must not retune the machine.
-    Program {
+    CaptureProgram {
         name: "netsniff-ng",
         package: Some("netsniff-ng"),
         ready: "Running!",
@@ -104,20 +107,20 @@ pub const PROGRAMS: [Program; 4] = [
             let text = format!("{stdout}{stderr}");
             let captured = before(&text, "  packets incoming")?;
             let failed = before(&text, "  packets failed filter").unwrap_or(0);
-            Some(Counts { captured, dropped: failed })
+            Some(ReportedCounts { captured, dropped: failed })
         },
     },
 ];
 
 /// `wirelane capture` as in [`PROGRAMS`], without and with a line per packet. Both are counted in
 /// the same way.
-pub(crate) const PRINTING: [Program; 2] = [
-    Program {
+pub(crate) const PRINTING: [CaptureProgram; 2] = [
+    CaptureProgram {
         arguments: |interface, file| ours(interface, file, &[]),
         count: |_, stderr| of_headline(stderr),
         ..PROGRAMS[0]
     },
-    Program {
+    CaptureProgram {
         arguments: |interface, file| ours(interface, file, &["--print"]),
         count: |_, stderr| of_headline(stderr),
         ..PROGRAMS[0]
@@ -130,7 +133,7 @@ fn port(interface: &str) -> String {
 }
 
 /// `wirelane flows`, which makes flow records and exports none.
-pub(crate) const METERING: Program = Program {
+pub(crate) const METERING: CaptureProgram = CaptureProgram {
     ready: "flows of",
     arguments: |interface, _| {
         split(&format!("flows {} --tx-queues none --other off --json", port(interface)))
@@ -138,7 +141,7 @@ pub(crate) const METERING: Program = Program {
     ..PROGRAMS[0]
 };
 
-impl Program {
+impl CaptureProgram {
     /// Whether this is Wirelane.
     pub fn is_ours(&self) -> bool {
         self.package.is_none()
@@ -165,7 +168,7 @@ impl Program {
 
     /// The counts, from the output of a program that ended well. `None` if the output is not
     /// understood.
-    pub fn counts(&self, stdout: &str, stderr: &str) -> Option<Counts> {
+    pub fn counts(&self, stdout: &str, stderr: &str) -> Option<ReportedCounts> {
         (self.count)(stdout, stderr)
     }
 }
@@ -178,17 +181,20 @@ fn ours(interface: &str, file: Option<&Path>, options: &[&str]) -> Vec<String> {
 }
 
 /// The counts of a JSON summary.
-fn of_summary(text: &str) -> Option<Counts> {
+fn of_summary(text: &str) -> Option<ReportedCounts> {
     let summary: Value = serde_json::from_str(text).ok()?;
     let total = |key: &str| summary["totals"][key].as_u64();
     let captured = total("written").or_else(|| total("delivered"))?;
-    Some(Counts { captured, dropped: total("dropped")? })
+    Some(ReportedCounts { captured, dropped: total("dropped")? })
 }
 
 /// `1,200 captured, 0 filtered, 34 dropped → file`.
-fn of_headline(stderr: &str) -> Option<Counts> {
+fn of_headline(stderr: &str) -> Option<ReportedCounts> {
     let line = stderr.lines().find(|line| line.contains(" captured, "))?.replace(',', "");
-    Some(Counts { captured: before(&line, " captured")?, dropped: before(&line, " dropped")? })
+    Some(ReportedCounts {
+        captured: before(&line, " captured")?,
+        dropped: before(&line, " dropped")?,
+    })
 }
 
 fn or_null(file: Option<&Path>) -> String {
@@ -219,7 +225,7 @@ mod tests {
             let program = PROGRAMS.iter().find(|program| program.name == name).unwrap();
             program.counts(stdout, stderr)
         };
-        let expected = Some(Counts { captured: 1200, dropped: 34 });
+        let expected = Some(ReportedCounts { captured: 1200, dropped: 34 });
         let summary = r#"{ "totals": { "delivered": 1200, "written": null, "dropped": 34 } }"#;
         assert_eq!(said("wirelane", summary, ""), expected);
         let text = "1200 packets captured\n1234 packets received by filter\n\

@@ -30,7 +30,7 @@ const GRACE: Duration = Duration::from_secs(2);
 
 /// A program that runs. Dropping it ends it, and so does the end of this process.
 #[derive(Debug)]
-pub(crate) struct Running {
+pub(crate) struct RunningProgram {
     name: String,
     child: Child,
     // Files instead of pipes: a program that writes much must not block until this process reads.
@@ -40,12 +40,12 @@ pub(crate) struct Running {
 
 /// The output of a program that has ended.
 #[derive(Debug)]
-pub(crate) struct Output {
+pub(crate) struct ProgramOutput {
     pub(crate) stdout: String,
     pub(crate) stderr: String,
 }
 
-impl Running {
+impl RunningProgram {
     /// Starts `command` on these CPUs, in the namespace of `site` if there is one. The program ends
     /// with the calling thread.
     ///
@@ -203,12 +203,12 @@ impl Running {
     ///
     /// # Errors
     /// It had to be terminated, or ended with a failure.
-    pub(crate) fn interrupt(mut self, limit: Duration) -> Result<Output> {
+    pub(crate) fn interrupt(mut self, limit: Duration) -> Result<ProgramOutput> {
         self.ask_to_end();
         self.wait(limit)
     }
 
-    /// Sends SIGINT. [`Running::wait`] waits for the end.
+    /// Sends SIGINT. [`RunningProgram::wait`] waits for the end.
     pub(crate) fn ask_to_end(&mut self) {
         if self.is_running() {
             // A process that has just ended is not reaped yet: no other process can have its PID.
@@ -217,12 +217,12 @@ impl Running {
     }
 
     /// Waits for its end. Terminates it if it still runs after `limit`.
-    pub(crate) fn wait(mut self, limit: Duration) -> Result<Output> {
+    pub(crate) fn wait(mut self, limit: Duration) -> Result<ProgramOutput> {
         let deadline = Instant::now() + limit;
         loop {
             match self.child.try_wait() {
                 Ok(Some(status)) => {
-                    let output = Output { stdout: self.stdout(), stderr: self.stderr() };
+                    let output = ProgramOutput { stdout: self.stdout(), stderr: self.stderr() };
                     if status.success() {
                         return Ok(output);
                     }
@@ -241,7 +241,7 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for RunningProgram {
     fn drop(&mut self) {
         // A program that was already waited for is not affected.
         let _ = child::end(&mut self.child, GRACE);
@@ -257,12 +257,12 @@ pub(crate) fn patience(limit: Option<Duration>) -> Duration {
 
 /// Runs `command` to its end and returns its output, whatever the exit status. `None` if it cannot
 /// be started, or hangs.
-pub(crate) fn answer(command: &mut Command) -> Option<Output> {
+pub(crate) fn answer(command: &mut Command) -> Option<ProgramOutput> {
     /// To print a version or a help.
     const LIMIT: Duration = Duration::from_secs(3);
-    let mut running = Running::start(command, &affinity::allowed_cpus().ok()?, None).ok()?;
+    let mut running = RunningProgram::start(command, &affinity::allowed_cpus().ok()?, None).ok()?;
     running.wait_until_ended(LIMIT, &AtomicBool::new(false)).ok()?;
-    Some(Output { stdout: running.stdout(), stderr: running.stderr() })
+    Some(ProgramOutput { stdout: running.stdout(), stderr: running.stderr() })
 }
 
 /// A command line, with the name of the program in place of its path.
@@ -299,10 +299,10 @@ mod tests {
 
     const LIMIT: Duration = Duration::from_secs(60);
 
-    fn shell(script: &str) -> Running {
+    fn shell(script: &str) -> RunningProgram {
         let cpu = affinity::allowed_cpus().unwrap()[0];
         let mut command = Command::new("sh");
-        Running::start(command.args(["-c", script]), &[cpu], None).unwrap()
+        RunningProgram::start(command.args(["-c", script]), &[cpu], None).unwrap()
     }
 
     #[test]
@@ -324,7 +324,7 @@ mod tests {
         let test = concat!(module_path!(), "::a_program_is_watched_and_ended");
         command.arg(test.split_once("::").unwrap().1);
         let cpu = affinity::allowed_cpus().unwrap()[0];
-        let ended = Running::start(&mut command, &[cpu], None).unwrap().wait(LIMIT).unwrap();
+        let ended = RunningProgram::start(&mut command, &[cpu], None).unwrap().wait(LIMIT).unwrap();
         assert!(ended.stdout.contains("1 passed"), "{}", ended.stdout);
     }
 
@@ -366,7 +366,7 @@ mod tests {
         assert!(error.to_string().contains("still runs"), "{error}");
         let stopped = AtomicBool::new(true);
         assert!(shell("sleep 600").wait_for("up", LIMIT, &stopped).is_err());
-        let missing = Running::start(&mut Command::new("/no/such/program"), &[0], None);
+        let missing = RunningProgram::start(&mut Command::new("/no/such/program"), &[0], None);
         assert!(missing.unwrap_err().to_string().starts_with("program: "));
     }
 

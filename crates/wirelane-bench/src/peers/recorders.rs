@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde_json::Value;
 use wirelane::error::{Error, Result};
 
-use crate::peers::capture::{Counts, PROGRAMS, Program};
+use crate::peers::capture::{CaptureProgram, PROGRAMS, ReportedCounts};
 use crate::peers::find;
 
 /// Receive buffer of every other program, in MiB: at least as much as Wirelane uses for its ring
@@ -20,25 +20,25 @@ pub const STENOTYPE: &str = "stenotype";
 
 /// A program that records.
 #[derive(Clone, Copy, Debug)]
-pub struct Recorder {
-    program: Program,
+pub struct RecordProgram {
+    program: CaptureProgram,
     /// It checks for the signal to end only when a packet arrives.
     pub ends_with_a_packet: bool,
     /// Whether it writes an index.
     pub has_index: bool,
 }
 
-impl Deref for Recorder {
-    type Target = Program;
+impl Deref for RecordProgram {
+    type Target = CaptureProgram;
 
-    fn deref(&self) -> &Program {
+    fn deref(&self) -> &CaptureProgram {
         &self.program
     }
 }
 
 /// The task of a recorder.
 #[derive(Clone, Copy, Debug)]
-pub struct Recording<'a> {
+pub struct RecordTask<'a> {
     /// The path of Wirelane's program.
     pub own: &'a Path,
     /// The source of packets: a port for Wirelane, an interface for the other programs.
@@ -53,18 +53,18 @@ pub struct Recording<'a> {
     pub compress: Option<&'a str>,
 }
 
-const OF_CAPTURES: Recorder =
-    Recorder { program: PROGRAMS[0], ends_with_a_packet: false, has_index: false };
+const OF_CAPTURES: RecordProgram =
+    RecordProgram { program: PROGRAMS[0], ends_with_a_packet: false, has_index: false };
 
 /// `wirelane record`, which the others are compared with.
-pub const OURS: Recorder = Recorder {
-    program: Program {
+pub const OURS: RecordProgram = RecordProgram {
+    program: CaptureProgram {
         ready: "recording",
         drain: Duration::from_millis(300),
         count: |stdout, _| {
             let summary: Value = serde_json::from_str(stdout).ok()?;
             let total = |key: &str| summary["totals"][key].as_u64();
-            Some(Counts { captured: total("written")?, dropped: total("dropped")? })
+            Some(ReportedCounts { captured: total("written")?, dropped: total("dropped")? })
         },
         ..PROGRAMS[0]
     },
@@ -73,14 +73,14 @@ pub const OURS: Recorder = Recorder {
 };
 
 /// All that record.
-pub const RECORDERS: [Recorder; 5] = [
+pub const RECORDERS: [RecordProgram; 5] = [
     OURS,
-    Recorder { program: PROGRAMS[1], ..OF_CAPTURES },
-    Recorder { program: PROGRAMS[2], ..OF_CAPTURES },
-    Recorder { program: PROGRAMS[3], ..OF_CAPTURES },
+    RecordProgram { program: PROGRAMS[1], ..OF_CAPTURES },
+    RecordProgram { program: PROGRAMS[2], ..OF_CAPTURES },
+    RecordProgram { program: PROGRAMS[3], ..OF_CAPTURES },
     // A block is delivered when it is full, or after the second of `--blockage_sec`.
-    Recorder {
-        program: Program {
+    RecordProgram {
+        program: CaptureProgram {
             name: STENOTYPE,
             package: Some("stenographer"),
             ready: "starting to process packets",
@@ -93,7 +93,7 @@ pub const RECORDERS: [Recorder; 5] = [
     },
 ];
 
-impl Recorder {
+impl RecordProgram {
     /// The command.
     ///
     /// Every program records whole packets. Apart from the buffer it keeps its defaults, except
@@ -101,11 +101,11 @@ impl Recorder {
     ///
     /// # Errors
     /// It is not installed.
-    pub fn command(&self, recording: &Recording<'_>) -> Result<Command> {
+    pub fn command(&self, recording: &RecordTask<'_>) -> Result<Command> {
         let missing = || Error::failed(self.name, "is missing");
         let found = if self.is_ours() { Some(recording.own.into()) } else { find(self.name) };
         let mut command = Command::new(found.ok_or_else(missing)?);
-        let Recording { source, folder, .. } = recording;
+        let RecordTask { source, folder, .. } = recording;
         let file = folder.join("trace").display().to_string();
         let text = match self.name {
             "tcpdump" => format!("-i {source} -n -p -Z root -B {} -w {file}", BUFFER << 10),
@@ -151,13 +151,13 @@ impl Recorder {
 }
 
 /// The last line of statistics has the sums since the start.
-fn steno(text: &str) -> Option<Counts> {
+fn steno(text: &str) -> Option<ReportedCounts> {
     let line = text.lines().rev().find(|line| line.contains(" stats: MB="))?;
     let value = |key: &str| {
         let word = line.split_whitespace().find_map(|word| word.strip_prefix(key));
         word?.parse::<u64>().ok()
     };
-    Some(Counts { captured: value("packets=")?, dropped: value("drops=")? })
+    Some(ReportedCounts { captured: value("packets=")?, dropped: value("drops=")? })
 }
 
 #[cfg(test)]
@@ -167,7 +167,7 @@ mod tests {
     #[test]
     fn counts_of_recorders_are_understood() {
         let of = |name: &str| RECORDERS.into_iter().find(|one| one.name == name).unwrap();
-        let expected = Some(Counts { captured: 1200, dropped: 34 });
+        let expected = Some(ReportedCounts { captured: 1200, dropped: 34 });
         let line = |packets, drops| {
             format!(
                 "2026 T:1 [stenotype.cc:537] Thread 0 stats: MB=4 secs=3.9 MBps=1.02 \
@@ -187,7 +187,7 @@ mod tests {
 
     #[test]
     fn ours_records_with_its_defaults() {
-        let recording = Recording {
+        let recording = RecordTask {
             own: Path::new("/bin/wirelane"),
             source: "sim:1",
             folder: Path::new("/x"),

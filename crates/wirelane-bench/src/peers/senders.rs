@@ -9,16 +9,16 @@ use crate::task::Task;
 
 /// A program that sends, in one of its ways.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sender {
+pub struct SendProgram {
     /// Its name in rows.
     pub name: &'static str,
     /// The program.
     pub program: &'static str,
-    way: Way,
+    way: SendMethod,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Way {
+enum SendMethod {
     Tcpreplay { xdp: bool },
     Trafgen,
     XdpTrafficgen,
@@ -27,7 +27,7 @@ enum Way {
 
 /// The task of a sender.
 #[derive(Clone, Copy, Debug)]
-pub struct Order<'a> {
+pub struct SendTask<'a> {
     /// The interface.
     pub interface: &'a str,
     /// The CPU that it is bound to.
@@ -39,12 +39,20 @@ pub struct Order<'a> {
 }
 
 /// All of them.
-pub const SENDERS: [Sender; 5] = [
-    Sender { name: TCPREPLAY, program: "tcpreplay", way: Way::Tcpreplay { xdp: false } },
-    Sender { name: TCPREPLAY_XDP, program: "tcpreplay", way: Way::Tcpreplay { xdp: true } },
-    Sender { name: TRAFGEN, program: "trafgen", way: Way::Trafgen },
-    Sender { name: XDP_TRAFFICGEN, program: "xdp-trafficgen", way: Way::XdpTrafficgen },
-    Sender { name: testpmd::PROGRAM, program: testpmd::PROGRAM, way: Way::Testpmd },
+pub const SENDERS: [SendProgram; 5] = [
+    SendProgram {
+        name: TCPREPLAY,
+        program: "tcpreplay",
+        way: SendMethod::Tcpreplay { xdp: false },
+    },
+    SendProgram {
+        name: TCPREPLAY_XDP,
+        program: "tcpreplay",
+        way: SendMethod::Tcpreplay { xdp: true },
+    },
+    SendProgram { name: TRAFGEN, program: "trafgen", way: SendMethod::Trafgen },
+    SendProgram { name: XDP_TRAFFICGEN, program: "xdp-trafficgen", way: SendMethod::XdpTrafficgen },
+    SendProgram { name: testpmd::PROGRAM, program: testpmd::PROGRAM, way: SendMethod::Testpmd },
 ];
 
 /// tcpreplay over a packet socket.
@@ -59,33 +67,33 @@ pub const XDP_TRAFFICGEN: &str = "xdp-trafficgen";
 /// Loops or packets, more than any measurement can send.
 const FOREVER: &str = "100000000";
 
-impl Sender {
+impl SendProgram {
     /// Whether it sends a capture file.
     pub fn replays(&self) -> bool {
-        matches!(self.way, Way::Tcpreplay { .. })
+        matches!(self.way, SendMethod::Tcpreplay { .. })
     }
 
     /// The command that sends without end, as fast as it can.
     ///
     /// # Errors
     /// The program is not installed, or this version cannot do that.
-    pub fn command(&self, order: &Order<'_>) -> Result<Command, String> {
-        let Order { interface, cpu, packet, file } = *order;
+    pub fn command(&self, order: &SendTask<'_>) -> Result<Command, String> {
+        let SendTask { interface, cpu, packet, file } = *order;
         let Some(path) = find(self.program) else { return Err(missing(self.program)) };
         let mut command = Command::new(&path);
         match self.way {
-            Way::Tcpreplay { xdp } => {
+            SendMethod::Tcpreplay { xdp } => {
                 self.needs_xdp(&path, xdp)?;
                 command.args(["-i", interface]).args(xdp.then_some("--xdp"));
                 command.args(["--topspeed", "--preload-pcap", "--loop", FOREVER]).arg(file);
             }
-            Way::Trafgen => {
+            SendMethod::Trafgen => {
                 let bytes: Vec<_> = packet.iter().map(|byte| format!("0x{byte:02x}")).collect();
                 // It must not retune the machine.
                 command.args(["--dev", interface, "--cpus", "1", "--no-sock-mem", "--notouch-irq"]);
                 command.arg("--no-cpu-stats").arg(format!("{{ {} }}", bytes.join(", ")));
             }
-            Way::XdpTrafficgen => {
+            SendMethod::XdpTrafficgen => {
                 let size = packet.len().to_string();
                 command.args(["udp", "--threads", "1", "--num-packets", FOREVER]);
                 if packet.len() != XDP_TRAFFICGEN_SIZE {
@@ -97,7 +105,7 @@ impl Sender {
                 }
                 command.arg(interface);
             }
-            Way::Testpmd => {
+            SendMethod::Testpmd => {
                 let made = testpmd::command(Task::Txpush, interface, packet.len(), cpu);
                 command = made.ok_or_else(|| missing(self.program))?;
             }
@@ -106,12 +114,12 @@ impl Sender {
     }
 
     /// The command that sends a capture file once, with its own timing. Only for programs with
-    /// [`Sender::replays`].
+    /// [`SendProgram::replays`].
     ///
     /// # Errors
     /// As above.
     pub fn replay(&self, interface: &str, file: &Path) -> Result<Command, String> {
-        let Way::Tcpreplay { xdp } = self.way else {
+        let SendMethod::Tcpreplay { xdp } = self.way else {
             return Err(format!("{} sends no capture files", self.name));
         };
         let Some(path) = find(self.program) else { return Err(missing(self.program)) };
@@ -150,7 +158,7 @@ mod tests {
     fn every_sender_has_a_command_or_says_why_not() {
         let packet = [7; 100];
         let order =
-            Order { interface: "if0", cpu: 3, packet: &packet, file: Path::new("/x/a.pcap") };
+            SendTask { interface: "if0", cpu: 3, packet: &packet, file: Path::new("/x/a.pcap") };
         for sender in SENDERS {
             match sender.command(&order) {
                 Ok(command) => {

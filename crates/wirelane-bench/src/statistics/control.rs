@@ -23,7 +23,7 @@ const CPUS: usize = 16;
 
 /// The readings during a suite.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Control {
+pub struct ControlReadings {
     /// Which suite.
     pub suite: &'static str,
     /// Always `ns`: the time of one step on the slowest CPU.
@@ -76,8 +76,8 @@ impl Controller {
     }
 
     /// The readings, one control per suite.
-    pub fn finish(self) -> Vec<Control> {
-        let mut controls: Vec<Control> = Vec::new();
+    pub fn finish(self) -> Vec<ControlReadings> {
+        let mut controls: Vec<ControlReadings> = Vec::new();
         for ((suite, _), readings) in self.readings {
             let mean = |of: fn(&[f64; 2]) -> f64| {
                 readings.iter().map(of).sum::<f64>() / readings.len().max(1) as f64
@@ -89,7 +89,7 @@ impl Controller {
                     control.cpu.push(cpu);
                 }
                 None => {
-                    controls.push(Control {
+                    controls.push(ControlReadings {
                         suite,
                         unit: "ns",
                         values: vec![wall],

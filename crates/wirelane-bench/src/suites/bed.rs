@@ -57,13 +57,13 @@ pub(crate) fn send(site: &Site, frames: &[Vec<u8>], pace: Pace) -> Result<Sendin
 
 /// Both ends of a cable.
 #[derive(Debug)]
-pub(crate) enum Ends {
+pub(crate) enum CableEnds {
     Lab(Lab),
     /// A port of the user, and its sender.
     Wired(Wired),
 }
 
-impl Ends {
+impl CableEnds {
     /// The end that is measured.
     pub(crate) fn far(&self) -> &Site {
         match self {
@@ -88,7 +88,7 @@ impl Ends {
         }
     }
 
-    /// Whether [`Ends::port`] is an AF_XDP port.
+    /// Whether [`CableEnds::port`] is an AF_XDP port.
     pub(crate) fn is_xdp(&self) -> bool {
         matches!(self, Self::Wired(wired) if wired.spec.backend == Some(Backend::Xdp))
     }
@@ -174,7 +174,7 @@ impl Bisection {
 }
 
 /// A folder to write to.
-pub(crate) struct Place {
+pub(crate) struct OutputFolder {
     /// Its name in rows.
     pub(crate) name: &'static str,
     pub(crate) folder: Folder,
@@ -182,7 +182,7 @@ pub(crate) struct Place {
     pub(crate) most: u64,
 }
 
-impl Place {
+impl OutputFolder {
     /// A place in memory, and one in the folder `disk` if it is given. If a place cannot be used,
     /// `case` is skipped with the reason.
     pub(crate) fn all(disk: Option<&Path>, case: &'static str, job: &mut Job<'_>) -> Vec<Self> {

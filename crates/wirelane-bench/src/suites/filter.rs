@@ -19,7 +19,7 @@ use wirelane_os::bpf;
 use wirelane_wire::{MacAddr, Tcp, packet};
 
 use crate::effort::Effort;
-use crate::job::{Case, Figure, Job, Plan};
+use crate::job::{Case, Job, SampleFigure, SamplingPlan};
 use crate::row::params;
 use crate::suite::Suite;
 
@@ -58,8 +58,8 @@ impl Suite for FilterSuite {
     const NAME: &'static str = "filter";
     const USUAL: [u64; 2] = [2, 10];
 
-    fn plan(&self, effort: &Effort) -> Plan {
-        Plan::of_loops(effort)
+    fn plan(&self, effort: &Effort) -> SamplingPlan {
+        SamplingPlan::of_loops(effort)
     }
 
     fn run(&self, job: &mut Job<'_>) -> Result<()> {
@@ -71,7 +71,7 @@ impl Suite for FilterSuite {
 const ENGINES: [&str; 4] = ["jit", "interpreter", "libpcap", "kernel"];
 
 /// An expression that is measured.
-struct Expression {
+struct MeasuredExpression {
     /// The name in rows.
     name: &'static str,
     text: String,
@@ -79,15 +79,15 @@ struct Expression {
     matching: fn(u8) -> ([u8; 4], u16),
 }
 
-fn expressions() -> [Expression; 2] {
+fn expressions() -> [MeasuredExpression; 2] {
     let chain: Vec<_> = (1..=HOSTS).map(|host| format!("host 10.1.7.{host}")).collect();
     [
-        Expression {
+        MeasuredExpression {
             name: "tcp port 443 and host 10.0.0.1",
             text: "tcp port 443 and host 10.0.0.1".into(),
             matching: |_| ([10, 0, 0, 1], 443),
         },
-        Expression {
+        MeasuredExpression {
             name: "50 hosts",
             text: chain.join(" or "),
             matching: |turn| ([10, 1, 7, turn % HOSTS + 1], 80),
@@ -97,14 +97,14 @@ fn expressions() -> [Expression; 2] {
 
 /// How many of the packets match.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Share {
+enum MatchShare {
     All,
     Quarter,
     None,
 }
 
-const SHARES: [(Share, &str); 3] =
-    [(Share::All, "all"), (Share::Quarter, "quarter"), (Share::None, "none")];
+const SHARES: [(MatchShare, &str); 3] =
+    [(MatchShare::All, "all"), (MatchShare::Quarter, "quarter"), (MatchShare::None, "none")];
 
 /// Measures the engines in turns. Everything is skipped without libpcap, which compiles the
 /// expressions.
@@ -118,7 +118,7 @@ fn filter(job: &mut Job<'_>) -> Result<()> {
     for expression in expressions() {
         let program = compile(&expression.text, ETHERNET, u32::from(u16::MAX))?;
         for (share, matching) in SHARES {
-            let engines = Engines::new(&expression, program.clone(), share)?;
+            let engines = MeasuredEngines::new(&expression, program.clone(), share)?;
             for (engine, reason) in &engines.missing {
                 job.skip(engine, reason);
             }
@@ -132,7 +132,7 @@ fn filter(job: &mut Job<'_>) -> Result<()> {
 }
 
 /// An expression, its packets, and the engines for it.
-struct Engines {
+struct MeasuredEngines {
     program: Program,
     // Dropped before the pool, which waits for its frames.
     frames: Batch,
@@ -144,8 +144,8 @@ struct Engines {
     missing: Vec<(&'static str, String)>,
 }
 
-impl Engines {
-    fn new(expression: &Expression, program: Program, share: Share) -> Result<Self> {
+impl MeasuredEngines {
+    fn new(expression: &MeasuredExpression, program: Program, share: MatchShare) -> Result<Self> {
         let config = PoolConfig {
             chunks: FRAMES as u32,
             chunk_size: 256,
@@ -160,9 +160,9 @@ impl Engines {
             // Numbers without a pattern that a processor could learn (Knuth's generator).
             turn = turn.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
             let matches = match share {
-                Share::All => true,
-                Share::Quarter => turn >> 30 == 0,
-                Share::None => false,
+                MatchShare::All => true,
+                MatchShare::Quarter => turn >> 30 == 0,
+                MatchShare::None => false,
             };
             let other = ([172, 16, (turn >> 16) as u8, (turn >> 8) as u8], 8080);
             let (address, port) =
@@ -182,7 +182,7 @@ impl Engines {
     }
 
     /// One sample of every engine.
-    fn measure(&self, window: Duration) -> Vec<Figure> {
+    fn measure(&self, window: Duration) -> Vec<SampleFigure> {
         let packets = || {
             self.frames.iter().map(|frame| {
                 let wire_len = frame.original_len();
@@ -224,7 +224,7 @@ impl Engines {
             let Some(ns) = ns else { continue };
             let is_ours = matches!(case, "jit" | "interpreter");
             let mut add = |metric, value| {
-                let figure = Figure::new(metric, value).in_case(case);
+                let figure = SampleFigure::new(metric, value).in_case(case);
                 figures.push(if is_ours { figure } else { figure.of(case) });
             };
             add("ns_per_packet", ns);
@@ -283,7 +283,7 @@ mod tests {
         for expression in expressions() {
             let program = compile(&expression.text, ETHERNET, 1500).unwrap();
             for (share, name) in SHARES {
-                let case = Engines::new(&expression, program.clone(), share).unwrap();
+                let case = MeasuredEngines::new(&expression, program.clone(), share).unwrap();
                 let mut verdicts = [0; FRAMES];
                 if let Some(jit) = &case.jit {
                     jit.verdicts(&case.frames, &mut verdicts);
@@ -297,9 +297,9 @@ mod tests {
                     matching += usize::from(own > 0);
                 }
                 let expected = match share {
-                    Share::All => FRAMES..=FRAMES,
-                    Share::Quarter => FRAMES / 5..=FRAMES / 3,
-                    Share::None => 0..=0,
+                    MatchShare::All => FRAMES..=FRAMES,
+                    MatchShare::Quarter => FRAMES / 5..=FRAMES / 3,
+                    MatchShare::None => 0..=0,
                 };
                 assert!(expected.contains(&matching), "{name} of {}: {matching}", expression.name);
             }
@@ -308,7 +308,7 @@ mod tests {
 
     #[test]
     fn every_engine_has_its_rows() {
-        let plan = Plan { samples: 2, window: Duration::from_millis(1), limit: None };
+        let plan = SamplingPlan { samples: 2, window: Duration::from_millis(1), limit: None };
         let report = measured("filter", plan, |mut job| filter(&mut job)).unwrap();
         for engine in ENGINES {
             let rows = report.rows.iter().filter(|row| row.case == engine);

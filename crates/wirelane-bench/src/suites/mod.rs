@@ -19,28 +19,28 @@ pub mod sockets;
 
 use clap::{ArgMatches, Command, FromArgMatches, Subcommand};
 
-use crate::suite::{Listed, Ready};
+use crate::suite::{ListedSuite, ReadySuite};
 
 /// All suites, in the order of a report. The suite with the longest round is last: it may have time
 /// for a single round.
-pub const SUITES: [Listed; 11] = [
-    Listed::of::<capture::CaptureSuite>(),
-    Listed::of::<record::RecordSuite>(),
-    Listed::of::<libpcap::LibpcapSuite>(),
-    Listed::of::<flows::FlowsSuite>(),
-    Listed::of::<sockets::SocketsSuite>(),
-    Listed::of::<noloss::NolossSuite>(),
-    Listed::of::<send::SendSuite>(),
-    Listed::of::<scaling::ScalingSuite>(),
-    Listed::of::<qdisc::QdiscSuite>(),
-    Listed::of::<filter::FilterSuite>(),
-    Listed::of::<gso::GsoSuite>(),
+pub const SUITES: [ListedSuite; 11] = [
+    ListedSuite::of::<capture::CaptureSuite>(),
+    ListedSuite::of::<record::RecordSuite>(),
+    ListedSuite::of::<libpcap::LibpcapSuite>(),
+    ListedSuite::of::<flows::FlowsSuite>(),
+    ListedSuite::of::<sockets::SocketsSuite>(),
+    ListedSuite::of::<noloss::NolossSuite>(),
+    ListedSuite::of::<send::SendSuite>(),
+    ListedSuite::of::<scaling::ScalingSuite>(),
+    ListedSuite::of::<qdisc::QdiscSuite>(),
+    ListedSuite::of::<filter::FilterSuite>(),
+    ListedSuite::of::<gso::GsoSuite>(),
 ];
 
 /// A suite that is named on the command line.
-pub struct Named(pub Ready);
+pub struct NamedSuite(pub ReadySuite);
 
-impl FromArgMatches for Named {
+impl FromArgMatches for NamedSuite {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
         let found = matches.subcommand().and_then(|(name, matches)| {
             SUITES.iter().find(|suite| suite.name == name).map(|suite| (suite.parse)(matches))
@@ -55,9 +55,9 @@ impl FromArgMatches for Named {
     }
 }
 
-impl Subcommand for Named {
+impl Subcommand for NamedSuite {
     fn augment_subcommands(command: Command) -> Command {
-        let add = |command: Command, suite: &Listed| {
+        let add = |command: Command, suite: &ListedSuite| {
             command.subcommand((suite.arguments)(Command::new(suite.name)).display_order(1))
         };
         SUITES.iter().fold(command, add)

@@ -22,10 +22,10 @@ use wirelane_os::clock;
 use wirelane_send::kernel::{Pace, Sending};
 use wirelane_send::ndr::Shot;
 
-use super::bed::{self, Ends};
-use crate::job::{Figure, Job, Sample, wait};
-use crate::peers::capture::Program;
-use crate::peers::process::{Running, SETTLE, patience};
+use super::bed::{self, CableEnds};
+use crate::job::{Job, Sample, SampleFigure, wait};
+use crate::peers::capture::CaptureProgram;
+use crate::peers::process::{RunningProgram, SETTLE, patience};
 use crate::row::params;
 use crate::suites::senders;
 use crate::wire::Wired;
@@ -94,7 +94,7 @@ pub(super) struct PacedBed {
     window: Duration,
     /// How long a program may take to get ready.
     patience: Duration,
-    ends: Ends,
+    ends: CableEnds,
     frames: Vec<Vec<u8>>,
     sender: u32,
     capturer: u32,
@@ -104,7 +104,7 @@ pub(super) struct PacedBed {
 impl PacedBed {
     /// On a cable of a lab. If that cannot be set up, `case` is skipped with the reason.
     pub(super) fn or_skip(case: &'static str, job: &mut Job<'_>) -> Option<Self> {
-        let made = bed::cable(QUEUES, 0).and_then(|lab| Self::between(Ends::Lab(lab), job));
+        let made = bed::cable(QUEUES, 0).and_then(|lab| Self::between(CableEnds::Lab(lab), job));
         job.or_skip(case, made)
     }
 
@@ -118,12 +118,12 @@ impl PacedBed {
         job: &mut Job<'_>,
     ) -> Result<Option<Self>> {
         match wired {
-            Some(wired) => Self::between(Ends::Wired(wired), job).map(Some),
+            Some(wired) => Self::between(CableEnds::Wired(wired), job).map(Some),
             None => Ok(Self::or_skip(case, job)),
         }
     }
 
-    fn between(ends: Ends, job: &Job<'_>) -> Result<Self> {
+    fn between(ends: CableEnds, job: &Job<'_>) -> Result<Self> {
         let [sender, capturer] = bed::two_cpus("CPU time of captures")?;
         let (window, patience) = (job.plan.window.max(SHORTEST), patience(job.plan.limit));
         let (frames, memory) = (frames()?, bed::in_memory()?);
@@ -136,7 +136,7 @@ impl PacedBed {
     }
 
     /// Both ends.
-    pub(super) fn ends(&self) -> &Ends {
+    pub(super) fn ends(&self) -> &CableEnds {
         &self.ends
     }
 
@@ -163,23 +163,23 @@ impl PacedBed {
         sample: &PacedSample,
     ) -> Sample {
         let sent = |of: f64| of / sample.sent.max(1) as f64;
-        let whole = Figure::new("cpu_ns_per_packet", sample.per_packet(sample.total));
-        let received = Figure::new("packets_received", sample.captured as f64);
+        let whole = SampleFigure::new("cpu_ns_per_packet", sample.per_packet(sample.total));
+        let received = SampleFigure::new("packets_received", sample.captured as f64);
         let lost = sample.sent.saturating_sub(sample.captured) as f64;
-        let lost = Figure::new("lost_share", sent(lost));
+        let lost = SampleFigure::new("lost_share", sent(lost));
         let params = self.ends.params(sample.mode.clone()).and([(target.0, target.1.into())]);
         if !self.sends() {
             // Packets from outside have no beginning, so there is no figure under load.
-            let rate = Figure::new("packets_per_s", sample.shot().rate);
+            let rate = SampleFigure::new("packets_per_s", sample.shot().rate);
             let figures = vec![whole, received, rate, lost];
             return Sample { figures, params: Some(params) };
         }
         let loaded = sample.per_packet(sample.loaded);
         let figures = vec![
-            Figure::new("cpu_ns_per_packet_under_load", loaded),
+            SampleFigure::new("cpu_ns_per_packet_under_load", loaded),
             whole,
             received,
-            Figure::new("sender_cpu_ns_per_packet", sent(sample.sender.as_nanos() as f64)),
+            SampleFigure::new("sender_cpu_ns_per_packet", sent(sample.sender.as_nanos() as f64)),
             lost,
         ];
         let params = params.and(params![size = SIZE, offered = rate].0);
@@ -209,7 +209,7 @@ impl PacedBed {
     /// It is missing, fails, or does not report the captured packets.
     pub(super) fn capture(
         &self,
-        program: &Program,
+        program: &CaptureProgram,
         is_written: bool,
         rate: u64,
         job: &mut Job<'_>,
@@ -222,7 +222,7 @@ impl PacedBed {
     /// Runs `command`, a variant of `program`, under `rate` packets per second.
     pub(super) fn sample(
         &self,
-        program: &Program,
+        program: &CaptureProgram,
         mut command: Command,
         rate: u64,
         job: &mut Job<'_>,
@@ -232,7 +232,8 @@ impl PacedBed {
         job.note(&command);
         // No other child runs at the same time, so the difference belongs to this program.
         let before = clock::children_cpu();
-        let mut running = Running::start(&mut command, &[self.capturer], Some(self.ends.far()))?;
+        let mut running =
+            RunningProgram::start(&mut command, &[self.capturer], Some(self.ends.far()))?;
         running.wait_for(program.ready, self.patience, job.stop)?;
         let ready = Instant::now();
         thread::sleep(SETTLE);

@@ -16,16 +16,16 @@ pub(in crate::suites) const fn sums<const N: usize>(parts: &[[u64; N]; 2]) -> [u
 
 /// Divides the time of a suite among its parts, in proportion to their usual times. Later parts get
 /// the time that earlier ones did not use.
-pub(in crate::suites) struct Parts(Estimate);
+pub(in crate::suites) struct TimeShares(Estimate);
 
-impl Parts {
+impl TimeShares {
     /// `usual` are the usual seconds of each part; 0 if a part is not wanted.
     pub(in crate::suites) fn new(usual: &[u64], limit: Option<Duration>) -> Self {
         let usual: Vec<_> = usual.iter().map(|seconds| Duration::from_secs(*seconds)).collect();
         Self(Estimate::new(&usual, limit))
     }
 
-    /// Like [`Parts::new`], for the wanted parts only.
+    /// Like [`TimeShares::new`], for the wanted parts only.
     pub(in crate::suites) fn of<const N: usize>(
         usual: &[u64; N],
         wanted: [bool; N],
@@ -50,10 +50,10 @@ mod tests {
     #[test]
     fn what_one_part_leaves_is_there_for_the_next() {
         assert_eq!(sums(&[[1, 2, 3], [10, 0, 5]]), [6, 15]);
-        let mut parts = Parts::new(&[10, 0, 30], Some(Duration::from_secs(20)));
+        let mut parts = TimeShares::new(&[10, 0, 30], Some(Duration::from_secs(20)));
         assert_eq!(parts.limit(0), Some(Duration::from_secs(5)));
         // Unwanted parts get no time.
         assert!(parts.limit(2).is_some_and(|limit| limit > Duration::from_secs(19)));
-        assert_eq!(Parts::new(&[1], None).limit(0), None);
+        assert_eq!(TimeShares::new(&[1], None).limit(0), None);
     }
 }

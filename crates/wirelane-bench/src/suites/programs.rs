@@ -89,12 +89,12 @@ fn count_and_drop([map]: [i32; 1]) -> Assembled {
 /// Swaps the MAC addresses and redirects each packet back out of its interface, like
 /// `xdp_redirect_map` of the kernel's samples.
 #[derive(Debug)]
-pub(crate) struct Returns {
+pub(crate) struct ReflectProgram {
     _maps: [Map; 1],
     _link: Link,
 }
 
-impl Returns {
+impl ReflectProgram {
     /// Like [`Drops::attach`].
     pub(crate) fn attach(site: &Site, mode: XdpMode) -> Result<Self> {
         let failed = |error| Error::os(format!("XDP program on {}", site.interface()), error);
@@ -137,13 +137,13 @@ fn swap_and_redirect([map]: [i32; 1]) -> Assembled {
 
 /// Records the arrival time of each packet, and drops it.
 #[derive(Debug)]
-pub(crate) struct Arrivals {
+pub(crate) struct ArrivalRecorder {
     maps: [Map; 2],
     room: u32,
     _link: Link,
 }
 
-impl Arrivals {
+impl ArrivalRecorder {
     /// Like [`Drops::attach`], on an interface with one receive queue, with room for `room`
     /// packets.
     pub(crate) fn attach(site: &Site, room: u32) -> Result<Self> {

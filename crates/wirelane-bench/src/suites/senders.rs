@@ -25,7 +25,7 @@ use wirelane_os::netdev;
 use wirelane_send::kernel::{self, LiveSender, Pace, Sent};
 
 use super::bed;
-use super::sockets::loops::{Baton, Phase, Station, Tally, join};
+use super::sockets::loops::{Baton, LoopCounts, LoopPhase, Station, join};
 use crate::task::Task;
 
 /// A queue of a veth pair, and a CPU: packets sent from this CPU leave and arrive through this
@@ -60,10 +60,10 @@ pub(in crate::suites) fn frames(flows: u64, size: impl Display) -> Result<Vec<Ve
 /// Senders that are ready.
 pub(in crate::suites) struct Senders<'a> {
     site: &'a Site,
-    ready: Ready,
+    ready: PreparedSender,
 }
 
-enum Ready {
+enum PreparedSender {
     Kernel(Vec<(LiveSender, Pace)>),
     /// A TX end for each CPU of the placement.
     Sockets {
@@ -87,7 +87,7 @@ impl<'a> Senders<'a> {
     ) -> Result<Self> {
         let sender = |pace: &Pace| Ok((LiveSender::new(interface, frames)?, *pace));
         let ready = site.inside(|| paces.iter().map(sender).collect::<Result<_>>())??;
-        Ok(Self { site, ready: Ready::Kernel(ready) })
+        Ok(Self { site, ready: PreparedSender::Kernel(ready) })
     }
 
     /// A sender for each of `seats`, as fast as possible. It uses sockets if `interface` is a veth
@@ -123,18 +123,18 @@ impl<'a> Senders<'a> {
         let mut port = bed::open(Some(site), &spec, &options)?;
         let (tx, frames) = (port.tx()?, Arc::new(frames));
         let port = Box::new(port);
-        Ok(Self { site, ready: Ready::Sockets { port, tx, frames, placement } })
+        Ok(Self { site, ready: PreparedSender::Sockets { port, tx, frames, placement } })
     }
 
     /// Starts the senders.
-    pub(in crate::suites) fn start(self) -> Result<Sending> {
+    pub(in crate::suites) fn start(self) -> Result<RunningSenders> {
         match self.ready {
-            Ready::Kernel(senders) => {
+            PreparedSender::Kernel(senders) => {
                 let start = |(sender, pace): (LiveSender, _)| sender.start(pace);
                 let start = || senders.into_iter().map(start).collect::<Result<_>>();
-                self.site.inside(start)?.map(Sending::Kernel)
+                self.site.inside(start)?.map(RunningSenders::Kernel)
             }
-            Ready::Sockets { mut port, tx, frames, placement } => {
+            PreparedSender::Sockets { mut port, tx, frames, placement } => {
                 let baton = Arc::new(Baton::new());
                 let jobs = tx.into_iter().enumerate().map(|(position, tx)| {
                     let (frames, baton) = (Arc::clone(&frames), Arc::clone(&baton));
@@ -142,8 +142,8 @@ impl<'a> Senders<'a> {
                     (format!("send-{position}"), move || station.run(Task::Txpush, &baton))
                 });
                 let crew = Crew::start(jobs.collect(), &placement, || port.start())?;
-                baton.set(Phase::Count);
-                Ok(Sending::Sockets(Pushing { crew, baton, _port: port }))
+                baton.set(LoopPhase::Count);
+                Ok(RunningSenders::Sockets(Pushing { crew, baton, _port: port }))
             }
         }
     }
@@ -156,12 +156,12 @@ fn is_veth(site: &Site, interface: &str) -> Result<bool> {
 }
 
 /// Running senders. Dropping them ends them.
-pub(in crate::suites) enum Sending {
+pub(in crate::suites) enum RunningSenders {
     Kernel(Vec<kernel::Sending>),
     Sockets(Pushing),
 }
 
-impl Sending {
+impl RunningSenders {
     /// Stops the senders, and returns their sums.
     ///
     /// # Errors
@@ -184,14 +184,14 @@ impl Sending {
 
 /// Threads that send through sockets.
 pub(in crate::suites) struct Pushing {
-    crew: Crew<Result<Tally>>,
+    crew: Crew<Result<LoopCounts>>,
     baton: Arc<Baton>,
     _port: Box<Port>,
 }
 
 impl Pushing {
     fn stop(mut self) -> Result<Vec<Sent>> {
-        self.baton.set(Phase::End);
+        self.baton.set(LoopPhase::End);
         Ok(join(&mut self.crew)?.into_iter().map(Sent::from).collect())
     }
 }
@@ -199,12 +199,12 @@ impl Pushing {
 impl Drop for Pushing {
     fn drop(&mut self) {
         // The crew waits for its threads.
-        self.baton.set(Phase::End);
+        self.baton.set(LoopPhase::End);
     }
 }
 
-impl From<Tally> for Sent {
-    fn from(tally: Tally) -> Self {
+impl From<LoopCounts> for Sent {
+    fn from(tally: LoopCounts) -> Self {
         let elapsed = Duration::from_nanos(tally.elapsed_ns);
         Sent { frames: tally.sent, elapsed, cpu: tally.cpu }
     }

@@ -2,19 +2,19 @@
 
 use serde::Serialize;
 
-use crate::row::{Row, Skipped, median, told};
+use crate::row::{FigureRow, SkippedCase, median, told};
 
 /// The limit of a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Limit {
+pub enum TargetLimit {
     /// No more than this.
     AtMost(f64),
     /// No less than this.
     AtLeast(f64),
 }
 
-impl Limit {
+impl TargetLimit {
     fn is_met(self, value: f64) -> bool {
         match self {
             Self::AtMost(limit) => value <= limit,
@@ -25,7 +25,7 @@ impl Limit {
 
 /// A target, and its verdict.
 #[derive(Clone, Debug, Serialize)]
-pub struct Target {
+pub struct FigureTarget {
     /// The suite that measures it.
     pub suite: &'static str,
     /// The figure, in words.
@@ -33,7 +33,7 @@ pub struct Target {
     /// The unit; `×` for a ratio.
     pub unit: &'static str,
     /// The limit of the median.
-    pub limit: Limit,
+    pub limit: TargetLimit,
     /// One value per round.
     pub values: Vec<f64>,
     /// Their median; `None` if it was not measured.
@@ -48,7 +48,7 @@ pub struct Target {
     pub background: Option<&'static str>,
 }
 
-impl Target {
+impl FigureTarget {
     /// Whether it was measured, but with too few samples for a verdict.
     pub fn is_unclear(&self) -> bool {
         self.median.is_some() && self.met.is_none()
@@ -56,15 +56,15 @@ impl Target {
 }
 
 /// Whether these samples meet the limit.
-fn verdict(limit: Limit, values: &[f64]) -> Option<bool> {
+fn verdict(limit: TargetLimit, values: &[f64]) -> Option<bool> {
     told(values, |value| limit.is_met(value))
 }
 
 /// The rows of a report.
 #[derive(Clone, Copy)]
-pub(super) struct Measured<'a>(pub(super) &'a [Row]);
+pub(super) struct ReportRows<'a>(pub(super) &'a [FigureRow]);
 
-impl<'a> Measured<'a> {
+impl<'a> ReportRows<'a> {
     /// A figure under these conditions: parameters and their values as text. `None` if it was not
     /// measured.
     pub(super) fn row(
@@ -73,7 +73,7 @@ impl<'a> Measured<'a> {
         peer: Option<&str>,
         conditions: &[(&str, &str)],
         metric: &str,
-    ) -> Option<&'a Row> {
+    ) -> Option<&'a FigureRow> {
         self.0.iter().find(|row| {
             (row.suite, row.case, row.peer, row.metric) == (suite, case, peer, metric)
                 && conditions.iter().all(|condition| row.params.has(*condition))
@@ -94,9 +94,9 @@ impl<'a> Measured<'a> {
 
 /// The rows, and the targets judged so far.
 pub(super) struct Book<'a> {
-    pub(super) rows: Measured<'a>,
-    pub(super) skipped: &'a [Skipped],
-    pub(super) targets: Vec<Target>,
+    pub(super) rows: ReportRows<'a>,
+    pub(super) skipped: &'a [SkippedCase],
+    pub(super) targets: Vec<FigureTarget>,
 }
 
 impl Book<'_> {
@@ -105,7 +105,7 @@ impl Book<'_> {
         &mut self,
         suite: &'static str,
         what: impl Into<String>,
-        limit: Limit,
+        limit: TargetLimit,
         [ours, theirs]: [&[f64]; 2],
         needs: &[&str],
     ) {
@@ -118,7 +118,7 @@ impl Book<'_> {
         suite: &'static str,
         what: impl Into<String>,
         unit: &'static str,
-        limit: Limit,
+        limit: TargetLimit,
         values: Vec<f64>,
         needs: &[&str],
     ) {
@@ -133,7 +133,8 @@ impl Book<'_> {
             (Some(_), Some(_)) => None,
         };
         let background = None;
-        let target = Target { suite, what, unit, limit, values, median, met, reason, background };
+        let target =
+            FigureTarget { suite, what, unit, limit, values, median, met, reason, background };
         self.targets.push(target);
     }
 
@@ -156,7 +157,7 @@ impl Book<'_> {
         &mut self,
         suite: &'static str,
         what: &str,
-        limit: Limit,
+        limit: TargetLimit,
         command: &str,
     ) {
         self.add(suite, what, "", limit, Vec::new(), &[]);
@@ -207,7 +208,7 @@ mod tests {
 
     #[test]
     fn few_samples_tell_only_what_is_beyond_doubt() {
-        let least = |values: &[f64]| verdict(Limit::AtLeast(1.9), values);
+        let least = |values: &[f64]| verdict(TargetLimit::AtLeast(1.9), values);
         // Far enough on either side.
         assert_eq!(least(&[2.2, 2.3, 2.25]), Some(true));
         assert_eq!(least(&[1.5, 1.6, 1.55]), Some(false));
@@ -220,7 +221,7 @@ mod tests {
         assert_eq!(least(&[]), None);
         // Five are judged by the median.
         assert_eq!(least(&[1.7, 1.8, 1.89, 2.0, 2.1]), Some(false));
-        let none = Limit::AtMost(0.0);
+        let none = TargetLimit::AtMost(0.0);
         assert_eq!(verdict(none, &[0.0; 3]), Some(true));
         assert_eq!(verdict(none, &[0.0, 0.0, 0.01]), None);
     }

@@ -1,6 +1,6 @@
 //! The targets of capturing.
 
-use super::book::{Book, Limit, lowest, ratios};
+use super::book::{Book, TargetLimit, lowest, ratios};
 
 const SUITE: &str = "capture";
 /// The destinations of packets, in rows and in words.
@@ -13,7 +13,7 @@ pub(super) fn targets(book: &mut Book<'_>) {
         |peer| rows.samples([SUITE, "short"], peer, &[("packets", "100")], "cpu_ns_of_process");
     let what = "CPU time of a whole capture of 100 packets beside tcpdump";
     let both = [of(None), of(Some("tcpdump"))];
-    book.ratio(SUITE, what, Limit::AtMost(1.0), both, &["short", "tcpdump"]);
+    book.ratio(SUITE, what, TargetLimit::AtMost(1.0), both, &["short", "tcpdump"]);
     for (target, words) in PLACES {
         for size in ["64", "1500"] {
             let at = [("port", "sim"), ("target", target), ("size", size)];
@@ -21,7 +21,7 @@ pub(super) fn targets(book: &mut Book<'_>) {
             let what =
                 format!("Two queues on two threads beside one thread, {words}, {size} bytes");
             let both = [of("multi"), of("single")];
-            book.ratio(SUITE, what, Limit::AtLeast(1.9), both, &["sim", target]);
+            book.ratio(SUITE, what, TargetLimit::AtLeast(1.9), both, &["sim", target]);
         }
     }
     for (target, words) in PLACES {
@@ -31,17 +31,17 @@ pub(super) fn targets(book: &mut Book<'_>) {
         };
         let what =
             format!("CPU time of a packet, one capture of three interfaces beside three, {words}");
-        book.ratio(SUITE, what, Limit::AtMost(1.1), [of("1"), of("3")], &["several"]);
+        book.ratio(SUITE, what, TargetLimit::AtMost(1.1), [of("1"), of("3")], &["several"]);
     }
     const RECEIVING: &str = "receiving_cpu_ns_per_packet";
     let of = |how| rows.samples([SUITE, "print"], None, &[("printed", how)], RECEIVING);
     let what = "Receiving while packets are written and printed, beside only written";
-    book.ratio(SUITE, what, Limit::AtMost(1.1), [of("yes"), of("no")], &["print"]);
+    book.ratio(SUITE, what, TargetLimit::AtMost(1.1), [of("yes"), of("no")], &["print"]);
     for program in ["zstd", "lz4", "gzip"] {
         let at = [("compression", program), ("size", "imix")];
         for (metric, word, limit) in [
-            ("bits_per_s", "rate", Limit::AtLeast(0.9)),
-            ("bytes_of_file", "size", Limit::AtMost(1.05)),
+            ("bits_per_s", "rate", TargetLimit::AtLeast(0.9)),
+            ("bytes_of_file", "size", TargetLimit::AtMost(1.05)),
         ] {
             let of = |peer| rows.samples([SUITE, "compress"], peer, &at, metric);
             let what = format!("Compression during a capture, {word} beside {program} -1");
@@ -51,7 +51,13 @@ pub(super) fn targets(book: &mut Book<'_>) {
     let at = [("target", "memory"), ("size", "1500")];
     let of = |peer| rows.samples([SUITE, "write"], peer, &at, "bits_per_s");
     let what = "Writing packets of 1500 bytes to a file in memory beside dd";
-    book.ratio(SUITE, what, Limit::AtLeast(0.8), [of(None), of(Some("dd"))], &["write", "dd"]);
+    book.ratio(
+        SUITE,
+        what,
+        TargetLimit::AtLeast(0.8),
+        [of(None), of(Some("dd"))],
+        &["write", "dd"],
+    );
 }
 
 fn cpu(book: &mut Book<'_>) {
@@ -85,7 +91,7 @@ fn cpu(book: &mut Book<'_>) {
                 "CPU time of a captured packet, {words}, {part}; beside the best of {others}"
             );
             let needs = ["cpu", "tcpdump", "dumpcap", "netsniff-ng"];
-            book.add(SUITE, what, "×", Limit::AtMost(0.7), values, &needs);
+            book.add(SUITE, what, "×", TargetLimit::AtMost(0.7), values, &needs);
             book.unclear_if(is_lossy, "wirelane or all others lost packets");
             book.unclear_if(is_short, "too few packets: nearly all of it is the start");
         }

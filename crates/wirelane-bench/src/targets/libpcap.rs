@@ -1,6 +1,6 @@
 //! The targets of libpcap programs.
 
-use super::book::{Book, Limit, ratios};
+use super::book::{Book, TargetLimit, ratios};
 
 const SUITE: &str = "libpcap";
 /// The system's library, as a peer.
@@ -26,7 +26,7 @@ pub(super) fn targets(book: &mut Book<'_>) {
         let is_lossy = is_measured && values.is_empty();
         let what = format!("CPU time of a packet in tcpdump, {words}, beside the system's libpcap");
         let needs = ["tcpdump", "wirelane", STOCK];
-        book.add(SUITE, what, "×", Limit::AtMost(1.0), values, &needs);
+        book.add(SUITE, what, "×", TargetLimit::AtMost(1.0), values, &needs);
         book.unclear_if(is_lossy, "one of them lost packets in every round");
     }
     for example in ["count", "rxdrop"] {
@@ -35,10 +35,10 @@ pub(super) fn targets(book: &mut Book<'_>) {
             rows.samples([SUITE, "batch"], None, &at, "cpu_ns_per_packet")
         };
         let what = format!("CPU time of a packet in the example {example} in C beside Rust");
-        book.ratio(SUITE, what, Limit::AtMost(1.1), [of("C"), of("Rust")], &["batch"]);
+        book.ratio(SUITE, what, TargetLimit::AtMost(1.1), [of("C"), of("Rust")], &["batch"]);
     }
     let of =
         |handles| rows.samples([SUITE, "handles"], None, &[("handles", handles)], "packets_per_s");
     let what = "Two handles on two queues beside one";
-    book.ratio(SUITE, what, Limit::AtLeast(1.8), [of("2"), of("1")], &["handles"]);
+    book.ratio(SUITE, what, TargetLimit::AtLeast(1.8), [of("2"), of("1")], &["handles"]);
 }

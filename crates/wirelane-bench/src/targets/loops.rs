@@ -1,6 +1,6 @@
 //! The targets of loops inside the process: disciplines and rings, filters, segmentation.
 
-use super::book::{Book, Limit, lowest, ratios};
+use super::book::{Book, TargetLimit, lowest, ratios};
 use crate::suites::qdisc::distance::Distance;
 
 pub(super) fn targets(book: &mut Book<'_>) {
@@ -26,7 +26,7 @@ fn disciplines(book: &mut Book<'_>) {
         ratios(rate("8"), rate("2"))
     };
     let built = of("lockless", lockless, "2", "yes", "ns_per_packet").to_vec();
-    let (most, least) = (Limit::AtMost, Limit::AtLeast);
+    let (most, least) = (TargetLimit::AtMost, TargetLimit::AtLeast);
     for (what, unit, limit, values) in [
         ("Lock operations per packet, fifo", "", most(6.0), locks("fifo", &[])),
         ("Lock operations per packet, bulk of 32: 2 + 4/32", "", most(2.125), locks("bulk", bulk)),
@@ -83,11 +83,11 @@ fn rings(book: &mut Book<'_>) {
             _ => Distance::ALL.into_iter().flat_map(|apart| beside(Some(apart))).collect(),
         };
         let what = format!("Ring, {what}: cycles beside DPDK's {RING}");
-        book.add("qdisc", what, "×", Limit::AtMost(1.0), values, &[RING, "cpus", "mpmc"]);
+        book.add("qdisc", what, "×", TargetLimit::AtMost(1.0), values, &[RING, "cpus", "mpmc"]);
     }
     let what = "Ring, many to many, 32 at a time, beside crossbeam's ArrayQueue";
     let command = "cargo bench -p wirelane-bench --bench ring";
-    book.elsewhere("qdisc", what, Limit::AtLeast(5.0), command);
+    book.elsewhere("qdisc", what, TargetLimit::AtLeast(5.0), command);
 }
 
 fn filter(book: &mut Book<'_>) {
@@ -100,7 +100,7 @@ fn filter(book: &mut Book<'_>) {
         // The lowest speedup of the three shares of matching packets.
         let values = lowest(&["all", "quarter", "none"].map(of));
         let what = format!("Filter '{expression}' as machine code beside libpcap's interpreter");
-        book.add("filter", what, "×", Limit::AtLeast(5.0), values, &["jit", "libpcap"]);
+        book.add("filter", what, "×", TargetLimit::AtLeast(5.0), values, &["jit", "libpcap"]);
     }
 }
 
@@ -112,11 +112,11 @@ fn gso(book: &mut Book<'_>) {
         let at = [("protocol", "tcp4"), ("form", form)];
         let values = rows.samples([SUITE, "segment"], None, &at, "ns_per_segment").to_vec();
         let what = format!("A segment of 1460 bytes, {words}");
-        book.add(SUITE, what, "ns", Limit::AtMost(limit), values, &[]);
+        book.add(SUITE, what, "ns", TargetLimit::AtMost(limit), values, &[]);
     }
     for (what, limit) in [
-        ("Cutting a frame beside the crate tun-rs", Limit::AtLeast(1.8)),
-        ("Checksum of 1500 bytes, GB/s", Limit::AtLeast(50.0)),
+        ("Cutting a frame beside the crate tun-rs", TargetLimit::AtLeast(1.8)),
+        ("Checksum of 1500 bytes, GB/s", TargetLimit::AtLeast(50.0)),
     ] {
         book.elsewhere(SUITE, what, limit, "cargo bench -p wirelane-bench --bench segment");
     }
@@ -131,6 +131,6 @@ fn gso(book: &mut Book<'_>) {
         let at = [("offload", "wirelane"), ("cpu", "100"), ("flows", "1")];
         let values = rows.samples([SUITE, case], None, &at, "speedup").to_vec();
         let what = format!("{what}: Gbit/s of one CPU");
-        book.add(SUITE, what, "×", Limit::AtLeast(limit), values, &[case]);
+        book.add(SUITE, what, "×", TargetLimit::AtLeast(limit), values, &[case]);
     }
 }

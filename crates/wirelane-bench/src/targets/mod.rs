@@ -13,13 +13,13 @@ mod scaling;
 mod send;
 mod sockets;
 
-use self::book::{Book, Measured};
-pub use self::book::{Limit, Target};
-use crate::row::{Row, Skipped};
+use self::book::{Book, ReportRows};
+pub use self::book::{FigureTarget, TargetLimit};
+use crate::row::{FigureRow, SkippedCase};
 
 /// All targets, judged from these rows.
-pub fn targets(rows: &[Row], skipped: &[Skipped]) -> Vec<Target> {
-    let mut book = Book { rows: Measured(rows), skipped, targets: Vec::new() };
+pub fn targets(rows: &[FigureRow], skipped: &[SkippedCase]) -> Vec<FigureTarget> {
+    let mut book = Book { rows: ReportRows(rows), skipped, targets: Vec::new() };
     capture::targets(&mut book);
     record::targets(&mut book);
     libpcap::targets(&mut book);
@@ -39,10 +39,10 @@ mod tests {
     use crate::peers::testpmd::{self, NOWHERE};
     use crate::row::params;
 
-    fn row(case: &'static str, peer: Option<&'static str>, samples: &[f64]) -> Row {
+    fn row(case: &'static str, peer: Option<&'static str>, samples: &[f64]) -> FigureRow {
         let mode = if case == "txpush" { "copy" } else { "native" };
         let params = params![port = "xdp", mode = mode, size = 64_usize, queues = 1_usize];
-        Row {
+        FigureRow {
             suite: "sockets",
             case,
             peer,
@@ -54,7 +54,7 @@ mod tests {
         }
     }
 
-    fn find<'a>(targets: &'a [Target], what: &str) -> &'a Target {
+    fn find<'a>(targets: &'a [FigureTarget], what: &str) -> &'a FigureTarget {
         targets.iter().find(|target| target.what.contains(what)).unwrap()
     }
 
@@ -71,7 +71,7 @@ mod tests {
             row("xdp-drop", None, &[16.0, 16.0]),
         ];
         let reason = "dpdk-testpmd is not installed".to_owned();
-        let skipped = [Skipped { suite: "sockets", case: NOWHERE, reason }];
+        let skipped = [SkippedCase { suite: "sockets", case: NOWHERE, reason }];
         let targets = targets(&rows, &skipped);
         let kept = find(&targets, "Receiving over");
         assert_eq!((kept.median, kept.met, kept.values.len()), (Some(1.5), Some(true), 5));
@@ -106,7 +106,7 @@ mod tests {
     #[test]
     fn a_rate_of_the_sender_keeps_no_target() {
         let peer = Some(testpmd::PROGRAM);
-        let of = |peer, metric, sample| Row {
+        let of = |peer, metric, sample| FigureRow {
             suite: "noloss",
             case: "rx",
             metric,

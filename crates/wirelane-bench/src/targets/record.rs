@@ -1,6 +1,6 @@
 //! The targets of recording.
 
-use super::book::{Book, Limit, highest, lowest, ratios};
+use super::book::{Book, TargetLimit, highest, lowest, ratios};
 use crate::comparison::{SENDER_BOUND, unless_sent};
 
 const SUITE: &str = "record";
@@ -19,7 +19,13 @@ fn rates(book: &mut Book<'_>) {
         let at = [("size", size), ("queues", "1"), ("compress", "none")];
         let of = |peer| rows.samples([SUITE, "sim"], peer, &at, "bytes_per_s");
         let what = format!("Recording {size} bytes from `sim:` beside dd past the page cache");
-        book.ratio(SUITE, what, Limit::AtLeast(0.9), [of(None), of(Some("dd"))], &["sim", "dd"]);
+        book.ratio(
+            SUITE,
+            what,
+            TargetLimit::AtLeast(0.9),
+            [of(None), of(Some("dd"))],
+            &["sim", "dd"],
+        );
     }
     for size in ["64", "imix", "1500", "65549"] {
         let at = [("size", size)];
@@ -32,7 +38,7 @@ fn rates(book: &mut Book<'_>) {
         let is_of_sender = values.is_empty() && !ours.is_empty() && !best.is_empty();
         let what =
             format!("Recording {size} bytes from a veth, nothing lost, beside the best other");
-        book.add(SUITE, what, "×", Limit::AtLeast(1.0), values, &["veth", "wirelane"]);
+        book.add(SUITE, what, "×", TargetLimit::AtLeast(1.0), values, &["veth", "wirelane"]);
         book.unclear_if(is_of_sender, "nothing was lost of all that could be sent");
     }
 }
@@ -49,7 +55,7 @@ fn costs(book: &mut Book<'_>) {
         };
         let best = lowest(&PEERS.map(|peer| of(Some(peer))));
         let what = format!("CPU time of a recorded byte, {size} bytes, beside the best other");
-        book.ratio(SUITE, what, Limit::AtMost(0.5), [of(None), &best], &["cost", "wirelane"]);
+        book.ratio(SUITE, what, TargetLimit::AtMost(0.5), [of(None), &best], &["cost", "wirelane"]);
     }
 }
 
@@ -61,9 +67,9 @@ fn parts(book: &mut Book<'_>) {
     let speed = "bytes_per_s";
     let lz4 = ratios(of("compress", None, speed), of("compress", Some("lz4"), speed));
     for (what, unit, limit, values) in [
-        ("Index of a Gbit/s of IMIX, share of a core", "", Limit::AtMost(0.1), core),
-        ("Index of IMIX with 10,000 flows, share of the data", "", Limit::AtMost(0.01), size),
-        ("Compressing on one core beside `lz4 -1`", "×", Limit::AtLeast(0.8), lz4),
+        ("Index of a Gbit/s of IMIX, share of a core", "", TargetLimit::AtMost(0.1), core),
+        ("Index of IMIX with 10,000 flows, share of the data", "", TargetLimit::AtMost(0.01), size),
+        ("Compressing on one core beside `lz4 -1`", "×", TargetLimit::AtLeast(0.8), lz4),
     ] {
         book.add(SUITE, what, unit, limit, values, &["index", "compress", "lz4"]);
     }
@@ -82,7 +88,7 @@ fn queries(book: &mut Book<'_>) {
         let values = row.map_or(Vec::new(), |row| row.samples.clone());
         let values = if is_small { Vec::new() } else { values };
         let what = format!("Query of {asked}, in a store of 20 GB");
-        book.add(SUITE, what, "ms", Limit::AtMost(limit), values, &["query"]);
+        book.add(SUITE, what, "ms", TargetLimit::AtMost(limit), values, &["query"]);
         book.unclear_if(is_small, "the store is smaller: --store 20G");
     }
 }

@@ -1,12 +1,12 @@
 //! The targets of more queues.
 
-use super::book::{Book, Limit};
+use super::book::{Book, TargetLimit};
 use super::capture::PLACES;
 
 const SUITE: &str = "scaling";
 
 pub(super) fn targets(book: &mut Book<'_>) {
-    let (rows, limit) = (book.rows, Limit::AtLeast(1.9));
+    let (rows, limit) = (book.rows, TargetLimit::AtLeast(1.9));
     for port in ["sim", "packet", "xdp"] {
         let of = |queues| {
             let at = [("port", port), ("queues", queues)];

@@ -1,6 +1,6 @@
 //! The targets of receiving, sending and forwarding, and of the rate without loss.
 
-use super::book::{Book, Limit};
+use super::book::{Book, TargetLimit};
 use crate::comparison::{SENDER_BOUND, unless_sent};
 use crate::peers::testpmd::{self, NOWHERE};
 use crate::task::{PACED, RATES};
@@ -27,26 +27,26 @@ pub(super) fn targets(book: &mut Book<'_>) {
         rows.samples([SUITE, PACED], peer, &at, "cpu_ns_per_packet")
     };
     let sim = [None, Some(NOWHERE)].map(|peer| of("l2fwd", peer, "sim", rate));
-    let one = Limit::AtLeast(1.0);
+    let one = TargetLimit::AtLeast(1.0);
     for (what, limit, both, needs) in [
         ("Receiving over AF_XDP beside testpmd rxonly", one, beside("rxdrop"), "xdp-native"),
         (
             "CPU time of a packet received at 0.5 Mpps over AF_XDP beside testpmd rxonly",
-            Limit::AtMost(0.6),
+            TargetLimit::AtMost(0.6),
             [None, Some(PEER)].map(idle),
             "xdp-native",
         ),
         ("Sending over AF_XDP beside testpmd txonly", one, beside("txpush"), "xdp-native"),
         (
             "Sending from inside the kernel beside testpmd txonly",
-            Limit::AtLeast(1.5),
+            TargetLimit::AtLeast(1.5),
             [native("xdp-drop", rate), theirs("txpush")],
             "xdp-drop",
         ),
         ("Forwarding over AF_XDP beside testpmd macswap", one, beside("l2fwd"), "xdp-native"),
         (
             "Forwarding without an interface beside testpmd macswap over net_null",
-            Limit::AtLeast(1.5),
+            TargetLimit::AtLeast(1.5),
             sim,
             NOWHERE,
         ),
@@ -78,7 +78,7 @@ fn losses(book: &mut Book<'_>) {
         let is_unclear = values.is_empty() && !rounds.is_empty();
         let rate = rate.map_or("all that can be sent".to_owned(), |rate| format!("{rate}/s"));
         let what = format!("Share lost over AF_XDP of {rate}, where testpmd rxonly loses none");
-        book.add(SUITE, what, "", Limit::AtMost(0.0), values, &[PEER, "xdp-native"]);
+        book.add(SUITE, what, "", TargetLimit::AtMost(0.0), values, &[PEER, "xdp-native"]);
         book.unclear_if(is_unclear, "the peer lost packets in every round");
     }
 }
@@ -92,7 +92,7 @@ fn noloss(book: &mut Book<'_>) {
     let values = unless_sent(ours, theirs, both(SENDER_BOUND));
     let is_of_sender = values.is_empty() && !ours.is_empty() && !theirs.is_empty();
     let what = "Highest rate without loss over AF_XDP beside testpmd rxonly";
-    book.add("noloss", what, "×", Limit::AtLeast(1.0), values, &[PEER, "xdp-native"]);
+    book.add("noloss", what, "×", TargetLimit::AtLeast(1.0), values, &[PEER, "xdp-native"]);
     let reason = "neither lost a packet at the highest rate of the sender: the sender is the limit";
     book.unclear_if(is_of_sender, reason);
 }

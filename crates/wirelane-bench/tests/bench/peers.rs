@@ -3,18 +3,18 @@
 use std::time::Duration;
 
 use wirelane_bench::Effort;
-use wirelane_bench::job::{Plan, measured};
+use wirelane_bench::job::{SamplingPlan, measured};
 use wirelane_bench::peers::find;
 use wirelane_bench::peers::senders::SENDERS;
 use wirelane_bench::suites::capture::write;
 use wirelane_bench::suites::noloss::{self, Sought};
-use wirelane_bench::suites::send::{self, SendCase, Wanted};
+use wirelane_bench::suites::send::{self, SendCase, SendSelection};
 use wirelane_testkit::privileged;
 
 use super::wirelane;
 
-fn once(window_ms: u64) -> Plan {
-    Plan { samples: 1, window: Duration::from_millis(window_ms), limit: None }
+fn once(window_ms: u64) -> SamplingPlan {
+    SamplingPlan { samples: 1, window: Duration::from_millis(window_ms), limit: None }
 }
 
 /// A quick run leaves out writing to a disk.
@@ -89,7 +89,7 @@ fn privileged_ours_and_others_send_and_what_arrives_is_counted() {
     if !privileged::require() {
         return;
     }
-    let wanted = Wanted {
+    let wanted = SendSelection {
         cases: vec![SendCase::Generate, SendCase::Engine, SendCase::Timing, SendCase::Drift],
         sizes: vec![64],
         drift: Duration::from_millis(200),
@@ -101,7 +101,7 @@ fn privileged_ours_and_others_send_and_what_arrives_is_counted() {
     let report = report.unwrap();
     let of = |case: &str, peer: Option<&str>, metric: &str| {
         let is_it = |row: &&_| {
-            let row: &wirelane_bench::row::Row = row;
+            let row: &wirelane_bench::row::FigureRow = row;
             (row.case, row.peer, row.metric) == (case, peer, metric)
         };
         report.rows.iter().find(is_it).map(|row| row.samples[0])

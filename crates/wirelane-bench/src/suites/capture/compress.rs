@@ -16,7 +16,7 @@ use std::time::Duration;
 use wirelane::error::{Error, Result};
 use wirelane_lab::leftovers::Folder;
 
-use crate::job::{Case, Figure, Job, Sample};
+use crate::job::{Case, Job, Sample, SampleFigure};
 use crate::row::params;
 use crate::suites::bed;
 
@@ -82,7 +82,10 @@ fn sample(
     let (_, bytes) = run(&mut capture(PLAIN), PLAIN)?;
     let name = format!("ours.pcapng.{suffix}");
     let figures = |(elapsed, size): (f64, f64)| {
-        [Figure::new("bits_per_s", bytes * 8.0 / elapsed), Figure::new("bytes_of_file", size)]
+        [
+            SampleFigure::new("bits_per_s", bytes * 8.0 / elapsed),
+            SampleFigure::new("bytes_of_file", size),
+        ]
     };
     let ours = figures(run(&mut capture(&name), &name)?);
     let theirs = figures(run(&mut theirs, &format!("{PLAIN}.{suffix}"))?);

@@ -28,11 +28,11 @@ use wirelane_os::affinity;
 use wirelane_os::clock::{self, CpuTime};
 
 use super::timed;
-use crate::job::{Case, Figure, Job, Sample};
+use crate::job::{Case, Job, Sample, SampleFigure};
 use crate::published;
-use crate::row::{Params, Source, params};
+use crate::row::{Params, PublishedFigure, params};
 use crate::suites::bed;
-use crate::suites::senders::{self, Senders, Sending};
+use crate::suites::senders::{self, RunningSenders, Senders};
 use crate::wire::OUTSIDE;
 
 /// Kinds of ports; all but the first are in a lab.
@@ -52,7 +52,7 @@ const STALL: Duration = Duration::from_secs(3);
 
 /// The ports of a run, and the folder for files on a disk.
 #[derive(Debug, Default)]
-pub(super) struct Ports {
+pub(super) struct CapturePorts {
     /// A folder on the disk to write to; without one, writing to disk is skipped.
     pub(super) disk: Option<PathBuf>,
     /// Ports to capture from. If there are none: `sim:`, and as root also interfaces in a lab.
@@ -68,8 +68,8 @@ pub(super) struct Ports {
 /// # Errors
 /// A named port cannot be opened or fails. Otherwise a case that cannot be measured is skipped with
 /// its reason.
-pub(super) fn conditions(ports: &Ports, job: &mut Job<'_>) -> Result<()> {
-    let bed = &Bed::new(ports, job);
+pub(super) fn conditions(ports: &CapturePorts, job: &mut Job<'_>) -> Result<()> {
+    let bed = &CaptureBed::new(ports, job);
     let begin = Instant::now();
     let (sim, others): (Vec<_>, Vec<_>) =
         bed.conditions().into_iter().partition(|condition| condition.port == "sim");
@@ -83,13 +83,13 @@ pub(super) fn conditions(ports: &Ports, job: &mut Job<'_>) -> Result<()> {
 
 /// Where packets go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Destination {
+enum CaptureDestination {
     None,
     Memory,
     Disk,
 }
 
-impl Destination {
+impl CaptureDestination {
     const ALL: [Self; 3] = [Self::None, Self::Memory, Self::Disk];
 
     /// In rows, and in words.
@@ -103,15 +103,15 @@ impl Destination {
 }
 
 /// Where the ports and the files are.
-struct Bed<'a> {
-    ports: &'a Ports,
+struct CaptureBed<'a> {
+    ports: &'a CapturePorts,
     lab: Option<Lab>,
     memory: Option<Folder>,
     disk: Option<Folder>,
 }
 
-impl<'a> Bed<'a> {
-    fn new(ports: &'a Ports, job: &mut Job<'_>) -> Self {
+impl<'a> CaptureBed<'a> {
+    fn new(ports: &'a CapturePorts, job: &mut Job<'_>) -> Self {
         let lab = ports.named.is_empty().then(|| bed::cable(QUEUES, 0)).and_then(|lab| {
             lab.map_err(|error| PORTS[1..].iter().for_each(|port| job.skip(port, &error))).ok()
         });
@@ -124,8 +124,8 @@ impl<'a> Bed<'a> {
         Self { ports, lab, memory, disk }
     }
 
-    fn conditions(&self) -> Vec<Condition<'_>> {
-        let Ports { named, load, .. } = self.ports;
+    fn conditions(&self) -> Vec<CaptureCondition<'_>> {
+        let CapturePorts { named, load, .. } = self.ports;
         let mut ports: Vec<(&'static str, Option<&Spec>, &[u64])> = Vec::new();
         for spec in named {
             let label = spec.backend.map_or("port", Backend::as_str);
@@ -137,14 +137,21 @@ impl<'a> Bed<'a> {
         }
         let mut conditions = Vec::new();
         for (port, named, sizes) in ports {
-            for target in Destination::ALL {
-                if target != Destination::None && self.folder(target).is_none() {
+            for target in CaptureDestination::ALL {
+                if target != CaptureDestination::None && self.folder(target).is_none() {
                     continue;
                 }
                 for size in sizes.iter().copied() {
                     for single in [true, false] {
                         let load = load.as_ref().filter(|_| named.is_some());
-                        conditions.push(Condition { port, named, load, target, single, size });
+                        conditions.push(CaptureCondition {
+                            port,
+                            named,
+                            load,
+                            target,
+                            single,
+                            size,
+                        });
                     }
                 }
             }
@@ -152,15 +159,20 @@ impl<'a> Bed<'a> {
         conditions
     }
 
-    fn folder(&self, target: Destination) -> Option<&Folder> {
+    fn folder(&self, target: CaptureDestination) -> Option<&Folder> {
         match target {
-            Destination::None => None,
-            Destination::Memory => self.memory.as_ref(),
-            Destination::Disk => self.disk.as_ref(),
+            CaptureDestination::None => None,
+            CaptureDestination::Memory => self.memory.as_ref(),
+            CaptureDestination::Disk => self.disk.as_ref(),
         }
     }
 
-    fn run(&self, one: &Condition<'_>, window: Duration, stop: &AtomicBool) -> Result<CaptureRun> {
+    fn run(
+        &self,
+        one: &CaptureCondition<'_>,
+        window: Duration,
+        stop: &AtomicBool,
+    ) -> Result<CaptureRun> {
         let lab = self.lab.as_ref().filter(|_| one.port != "sim");
         let spec: Spec = match (one.named, lab) {
             (Some(named), _) => named.clone(),
@@ -207,7 +219,7 @@ impl<'a> Bed<'a> {
         let (before, begin) = (clock::process_cpu(), Instant::now());
         let sending = ready.map(Senders::start).transpose()?;
         one.wait(&capture, begin + window, stop);
-        let sent = sending.map(Sending::stop).transpose()?;
+        let sent = sending.map(RunningSenders::stop).transpose()?;
         let sent = sent.map_or_else(CpuTime::default, |sent| sent.cpu);
         let outcome = capture.join();
         let (elapsed, cpu) = (begin.elapsed(), clock::process_cpu().since(before));
@@ -216,7 +228,7 @@ impl<'a> Bed<'a> {
 }
 
 /// A sender for every queue behind `interface`.
-fn senders<'a>(site: &'a Site, interface: &str, one: &Condition<'_>) -> Result<Senders<'a>> {
+fn senders<'a>(site: &'a Site, interface: &str, one: &CaptureCondition<'_>) -> Result<Senders<'a>> {
     let (frames, seats) = (senders::frames(FLOWS, one.size)?, senders::seats(QUEUES));
     Senders::each(site, interface, &frames, &seats, one.port == "packet")
 }
@@ -260,19 +272,19 @@ impl CaptureRun {
 }
 
 /// A port, the threads, and the destination.
-struct Condition<'a> {
+struct CaptureCondition<'a> {
     port: &'static str,
     /// A port of the user, and its sender.
     named: Option<&'a Spec>,
     load: Option<&'a Site>,
-    target: Destination,
+    target: CaptureDestination,
     single: bool,
     /// Bytes of a packet; 0 if other hosts send packets of any size.
     size: u64,
 }
 
-impl<'a> Condition<'a> {
-    fn case(self, bed: &'a Bed<'a>) -> Case<'a> {
+impl<'a> CaptureCondition<'a> {
+    fn case(self, bed: &'a CaptureBed<'a>) -> Case<'a> {
         let threads = if self.single { "one thread" } else { "a thread per queue" };
         let [_, target] = self.target.names();
         let title = match self.named {
@@ -316,7 +328,7 @@ impl<'a> Condition<'a> {
         let most = MOST_BYTES / (self.size.max(64) + 32);
         loop {
             let left = end.saturating_duration_since(Instant::now());
-            let full = self.target != Destination::None && capture.written() >= most;
+            let full = self.target != CaptureDestination::None && capture.written() >= most;
             let stopped = stop.load(Ordering::Relaxed);
             let has_come = || capture.queues().iter().any(|queue| queue.packets > 0);
             let is_over = left.is_zero() && (has_come() || Instant::now() >= end + STALL);
@@ -329,13 +341,13 @@ impl<'a> Condition<'a> {
 
     fn sample(&self, run: &CaptureRun, cycles_per_ns: Option<f64>) -> Sample {
         let seconds = run.elapsed.as_secs_f64().max(f64::MIN_POSITIVE);
-        let bits = Figure::new("bits_per_s", run.bytes as f64 * 8.0 / seconds);
+        let bits = SampleFigure::new("bits_per_s", run.bytes as f64 * 8.0 / seconds);
         let mut figures = vec![
             bits.with_source(self.source(run.nature.0)),
-            Figure::new("packets_per_s", run.packets as f64 / seconds),
-            Figure::new("packets_received", run.packets as f64),
+            SampleFigure::new("packets_per_s", run.packets as f64 / seconds),
+            SampleFigure::new("packets_received", run.packets as f64),
         ];
-        figures.extend(run.dropped.map(|n| Figure::new("packets_dropped", n as f64)));
+        figures.extend(run.dropped.map(|n| SampleFigure::new("packets_dropped", n as f64)));
         let (scale, unit) = cycles_per_ns.map_or((1.0, "ns"), |cycles| (cycles, "cycles"));
         let ns = |time: Duration| time.as_nanos() as f64;
         let costs = [
@@ -345,7 +357,7 @@ impl<'a> Condition<'a> {
             ("cost_until_reclaimed", run.held_ns as f64),
         ];
         figures.extend(costs.map(|(metric, ns)| {
-            Figure::new(metric, ns * scale / run.packets.max(1) as f64).in_unit(unit)
+            SampleFigure::new(metric, ns * scale / run.packets.max(1) as f64).in_unit(unit)
         }));
         Sample { figures, params: Some(self.params(&run.nature)) }
     }
@@ -369,13 +381,13 @@ impl<'a> Condition<'a> {
 
     /// The figure of the 2011 multiqueue BPF paper on its 10 Gbit/s card. The paper copies by
     /// read(2) or has no copy: a ring that the kernel copies into has no figure.
-    fn source(&self, mode: PortMode) -> Option<Source> {
+    fn source(&self, mode: PortMode) -> Option<PublishedFigure> {
         let first = match (self.port, self.size) {
             ("tap", 1500) => 1,
             ("xdp", 1500) if mode == PortMode::ZeroCopy => 4,
             _ => return None,
         };
-        let place = Destination::ALL.iter().position(|target| *target == self.target)?;
+        let place = CaptureDestination::ALL.iter().position(|target| *target == self.target)?;
         let [multi, single, ..] = published::capture(first + place)?;
         Some(if self.single { single } else { multi }.source())
     }
@@ -386,15 +398,15 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::job::{Plan, measured};
-    use crate::row::{Param, Row};
+    use crate::job::{SamplingPlan, measured};
+    use crate::row::{FigureRow, Param};
     use wirelane_lab::leftovers;
 
     #[test]
     fn every_condition_of_the_simulated_interface() {
         let folder = std::env::temp_dir();
-        let ports = Ports { disk: Some(folder.clone()), ..Ports::default() };
-        let plan = Plan { samples: 1, window: Duration::from_millis(30), limit: None };
+        let ports = CapturePorts { disk: Some(folder.clone()), ..CapturePorts::default() };
+        let plan = SamplingPlan { samples: 1, window: Duration::from_millis(30), limit: None };
         let report = measured("capture", plan, |mut job| conditions(&ports, &mut job)).unwrap();
         let of = |port: &'static str, metric: &str| {
             let port = ("port", Param::Text(port));
@@ -417,7 +429,7 @@ mod tests {
             if row.metric != "packets_per_s" {
                 continue;
             }
-            let is_rate = |other: &&Row| {
+            let is_rate = |other: &&FigureRow| {
                 (other.case, &other.params) == (row.case, &row.params)
                     && other.metric == "bits_per_s"
             };

@@ -16,11 +16,11 @@ use clap::Args;
 use wirelane::error::Result;
 use wirelane::port::Spec;
 
-use self::conditions::{Ports, conditions};
+use self::conditions::{CapturePorts, conditions};
 use crate::effort::Effort;
-use crate::job::{Job, Plan};
+use crate::job::{Job, SamplingPlan};
 use crate::suite::Suite;
-use crate::suites::parts::{self, Parts};
+use crate::suites::parts::{self, TimeShares};
 use crate::wire;
 
 /// How many seconds the parts take within a report, with `--quick` and in full: the conditions,
@@ -60,8 +60,8 @@ impl Suite for CaptureSuite {
     }
 
     /// A sample of a condition is shorter in a report: there are 48.
-    fn plan(&self, effort: &Effort) -> Plan {
-        Plan::of(effort, [1000, 150, 100])
+    fn plan(&self, effort: &Effort) -> SamplingPlan {
+        SamplingPlan::of(effort, [1000, 150, 100])
     }
 
     fn run(&self, job: &mut Job<'_>) -> Result<()> {
@@ -69,19 +69,19 @@ impl Suite for CaptureSuite {
         let named: Vec<Spec> = self.ports.iter().map(|port| port.parse()).collect::<Result<_>>()?;
         let load = wire::load(self.load.as_deref())?;
         let is_lab = named.is_empty();
-        let ports = Ports { disk: self.disk.clone(), named, load, take_all: self.all };
+        let ports = CapturePorts { disk: self.disk.clone(), named, load, take_all: self.all };
         if !is_lab {
             return conditions(&ports, job);
         }
-        let Plan { window, limit, .. } = job.plan;
-        let mut parts = Parts::new(&PARTS[usize::from(!job.effort.quick)], limit);
+        let SamplingPlan { window, limit, .. } = job.plan;
+        let mut parts = TimeShares::new(&PARTS[usize::from(!job.effort.quick)], limit);
         conditions(&ports, &mut job.within(parts.limit(0)))?;
         // Then Wirelane's command as a process, compared with other programs. A short run has no
         // time for the disk.
         let disk = self.disk.as_deref().filter(|_| limit.is_none());
-        let plan = Plan { window: 3 * window, ..job.plan };
+        let plan = SamplingPlan { window: 3 * window, ..job.plan };
         let mut of = |part, work: &dyn Fn(&mut Job<'_>) -> Result<()>| {
-            work(&mut job.with(Plan { limit: parts.limit(part), ..plan }))
+            work(&mut job.with(SamplingPlan { limit: parts.limit(part), ..plan }))
         };
         of(1, &short::short)?;
         of(2, &cost::cost)?;

@@ -23,11 +23,11 @@ use wirelane_send::kernel::{LiveSender, Pace, Sending};
 
 use crate::job::{Case, Job, wait};
 use crate::peers::capture::PROGRAMS;
-use crate::peers::process::{Running, SETTLE};
+use crate::peers::process::{RunningProgram, SETTLE};
 use crate::row::params;
 use crate::suites::bed;
 use crate::suites::paced::{self, LIMIT};
-use crate::suites::parts::Parts;
+use crate::suites::parts::TimeShares;
 
 const CASE: &str = "several";
 const INTERFACES: usize = 3;
@@ -37,9 +37,9 @@ const RATE: u64 = 60_000;
 /// Measures one process and three, without a file and with one in memory.
 pub(super) fn several(job: &mut Job<'_>) -> Result<()> {
     let window = job.plan.window.max(paced::SHORTEST);
-    let Some(bed) = &job.or_skip(CASE, Bed::new(window)) else { return Ok(()) };
+    let Some(bed) = &job.or_skip(CASE, CablesBed::new(window)) else { return Ok(()) };
     // The second target gets the time that the first one leaves.
-    let mut parts = Parts::new(&[1, 1], job.plan.limit);
+    let mut parts = TimeShares::new(&[1, 1], job.plan.limit);
     for (part, target) in ["none", "memory"].into_iter().enumerate() {
         let case = |processes: usize| {
             let title = format!(
@@ -64,7 +64,7 @@ pub(super) fn several(job: &mut Job<'_>) -> Result<()> {
 }
 
 /// Cables within one namespace, and a CPU for either end.
-struct Bed {
+struct CablesBed {
     window: Duration,
     /// Only its near namespace is used.
     lab: Lab,
@@ -74,7 +74,7 @@ struct Bed {
     memory: Folder,
 }
 
-impl Bed {
+impl CablesBed {
     /// # Errors
     /// The privileges for a cable are missing, or there are fewer than two CPUs.
     fn new(window: Duration) -> Result<Self> {
@@ -100,14 +100,16 @@ impl Bed {
                 command.arg("-w").arg(self.memory.file(&format!("capture{}", running.len())));
             }
             job.note(&command);
-            let mut one = Running::start(&mut command, &[self.capturer], Some(&self.lab.near))?;
+            let mut one =
+                RunningProgram::start(&mut command, &[self.capturer], Some(&self.lab.near))?;
             let is_ready =
-                |one: &Running| one.stderr().matches(program.ready).count() == part.len();
+                |one: &RunningProgram| one.stderr().matches(program.ready).count() == part.len();
             one.wait_until(is_ready, LIMIT, job.stop)?;
             running.push(one);
         }
         thread::sleep(SETTLE);
-        let cpu = |running: &[Running]| running.iter().map(Running::cpu).sum::<Duration>();
+        let cpu =
+            |running: &[RunningProgram]| running.iter().map(RunningProgram::cpu).sum::<Duration>();
         let before = cpu(&running);
         let count = (RATE as f64 * self.window.as_secs_f64()) as u64;
         let pace = Pace { count: Some(count), rate: Some(RATE), cpu: Some(self.sender) };

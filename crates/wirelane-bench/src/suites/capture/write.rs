@@ -15,9 +15,9 @@ use std::time::Duration;
 
 use wirelane::error::{Error, Result};
 
-use crate::job::{Case, Figure, Job, Sample};
+use crate::job::{Case, Job, Sample, SampleFigure};
 use crate::row::params;
-use crate::suites::bed::{self, DD, Place, dd};
+use crate::suites::bed::{self, DD, OutputFolder, dd};
 
 const CASE: &str = "write";
 const SIZE: u64 = 1500;
@@ -35,10 +35,10 @@ const RECORD: u64 = SIZE + 40;
 /// # Errors
 /// None: a case that cannot be measured is skipped with its reason.
 pub fn write(job: &mut Job<'_>, disk: Option<&Path>) -> Result<()> {
-    let places = Place::all(disk, CASE, job);
+    let places = OutputFolder::all(disk, CASE, job);
     job.find(DD);
     let case = |place| {
-        let mut writers = Writers::new(place, job.plan.window);
+        let mut writers = WriterPair::new(place, job.plan.window);
         let title = format!("writing to {}, beside {DD}", place.name);
         let measure = move |job: &mut Job<'_>| writers.measure(job);
         let params = params![port = "sim", target = place.name, size = SIZE];
@@ -49,16 +49,16 @@ pub fn write(job: &mut Job<'_>, disk: Option<&Path>) -> Result<()> {
 }
 
 /// Both programs, and where they write to.
-struct Writers<'a> {
-    place: &'a Place,
+struct WriterPair<'a> {
+    place: &'a OutputFolder,
     packets: u64,
     cpus: Vec<u32>,
     /// Bytes of Wirelane's file, once it has been written.
     bytes: u64,
 }
 
-impl<'a> Writers<'a> {
-    fn new(place: &'a Place, window: Duration) -> Self {
+impl<'a> WriterPair<'a> {
+    fn new(place: &'a OutputFolder, window: Duration) -> Self {
         let [least, most] = PACKETS;
         let packets = (window.as_secs_f64() * BYTES_PER_S / SIZE as f64) as u64;
         let packets = packets.clamp(least, most).min(place.most / RECORD);
@@ -74,8 +74,8 @@ impl<'a> Writers<'a> {
         let before = if is_last { None } else { self.theirs(job)? };
         let ours = self.ours(job)?;
         let after = if is_last && !job.is_stopped() { self.theirs(job)? } else { None };
-        let theirs = before.or(after).map(|rate| Figure::new("bits_per_s", rate).of(DD));
-        Ok([Figure::new("bits_per_s", ours)].into_iter().chain(theirs).into())
+        let theirs = before.or(after).map(|rate| SampleFigure::new("bits_per_s", rate).of(DD));
+        Ok([SampleFigure::new("bits_per_s", ours)].into_iter().chain(theirs).into())
     }
 
     /// Bits per second of Wirelane's command.

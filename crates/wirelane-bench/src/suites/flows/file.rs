@@ -7,7 +7,7 @@ use std::process::Command;
 use wirelane::error::Result;
 
 use super::process::{received, run};
-use super::traffic::{IMIX, Traffic};
+use super::traffic::{CaptureTraffic, IMIX};
 use crate::job::{Case, Job};
 use crate::peers::find;
 use crate::row::params;
@@ -54,7 +54,7 @@ const FLOWS: u64 = 10_000;
 pub(super) fn file(contests: &[&'static Contest], packets: u64, job: &mut Job<'_>) -> Result<()> {
     let made = bed::in_memory().and_then(|folder| {
         folder.make()?;
-        let traffic = Traffic { packets, flows: FLOWS, sizes: &IMIX, has_tcp: true };
+        let traffic = CaptureTraffic { packets, flows: FLOWS, sizes: &IMIX, has_tcp: true };
         traffic.write(&folder.file("capture"))?;
         Ok(folder)
     });

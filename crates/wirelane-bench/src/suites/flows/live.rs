@@ -11,7 +11,7 @@ use wirelane::error::Result;
 use wirelane_send::ndr::Shot;
 
 use crate::job::{Case, Job, Sample};
-use crate::peers::capture::{METERING, PROGRAMS, Program};
+use crate::peers::capture::{CaptureProgram, METERING, PROGRAMS};
 use crate::row::{Params, params};
 use crate::suites::bed::Bisection;
 use crate::suites::paced::{PacedBed, PacedSample, SIZE};
@@ -39,7 +39,7 @@ pub(super) fn live(wired: Option<Wired>, job: &mut Job<'_>) -> Result<()> {
     let is_short = job.effort.is_short() && bed.sends();
     let bed = &if is_short { bed.searching(BRIEF) } else { bed };
     let [capture, ..] = PROGRAMS;
-    let case = |(what, program): (&'static str, Program)| {
+    let case = |(what, program): (&'static str, CaptureProgram)| {
         let title = match bed.sends() {
             true => format!("highest rate without loss of wirelane {what}"),
             false => format!("CPU time of wirelane {what}, under what others send"),
@@ -60,7 +60,7 @@ pub(super) fn live(wired: Option<Wired>, job: &mut Job<'_>) -> Result<()> {
 fn search(
     bed: &PacedBed,
     what: &'static str,
-    program: &Program,
+    program: &CaptureProgram,
     job: &mut Job<'_>,
 ) -> Result<Sample> {
     let all = offer(bed, program, ALL, job)?;
@@ -74,7 +74,12 @@ fn search(
 }
 
 /// Offers packets at this rate.
-fn offer(bed: &PacedBed, program: &Program, rate: u64, job: &mut Job<'_>) -> Result<PacedSample> {
+fn offer(
+    bed: &PacedBed,
+    program: &CaptureProgram,
+    rate: u64,
+    job: &mut Job<'_>,
+) -> Result<PacedSample> {
     let mut command = program.command(job.own()?, &bed.ends().port(), None)?;
     command.args(bed.ends().options());
     bed.sample(program, command, rate, job)

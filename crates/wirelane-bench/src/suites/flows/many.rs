@@ -8,7 +8,7 @@ use std::process::Command;
 use wirelane::error::Result;
 
 use super::process::{received, run};
-use super::traffic::{SMALL, Traffic};
+use super::traffic::{CaptureTraffic, SMALL};
 use crate::job::{Case, Job};
 use crate::row::params;
 use crate::suites::bed;
@@ -24,7 +24,7 @@ pub(super) fn many(readings: [u64; 2], job: &mut Job<'_>) -> Result<()> {
     let made = bed::in_memory().and_then(|folder| {
         folder.make()?;
         for flows in FLOWS {
-            let traffic = Traffic { packets: PACKETS, flows, sizes: &SMALL, has_tcp: false };
+            let traffic = CaptureTraffic { packets: PACKETS, flows, sizes: &SMALL, has_tcp: false };
             traffic.write(&folder.file(&flows.to_string()))?;
         }
         Ok(folder)

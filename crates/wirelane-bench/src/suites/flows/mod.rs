@@ -18,10 +18,10 @@ use clap::{Args, ValueEnum};
 use wirelane::error::{Error, Result};
 
 use crate::effort::Effort;
-use crate::job::{Job, Plan};
+use crate::job::{Job, SamplingPlan};
 use crate::suite::{Suite, object_of};
-use crate::suites::parts::{self, Parts};
-use crate::wire::Wire;
+use crate::suites::parts::{self, TimeShares};
+use crate::wire::WireOptions;
 
 /// How many seconds the cases take within a report, with `--quick` and in full: `file` and
 /// `parquet`, `many`, `live`.
@@ -43,7 +43,7 @@ pub struct FlowsSuite {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
     packets: Option<u64>,
     #[command(flatten)]
-    wire: Wire,
+    wire: WireOptions,
 }
 
 /// What is measured.
@@ -63,8 +63,8 @@ impl Suite for FlowsSuite {
     const NAME: &'static str = "flows";
     const USUAL: [u64; 2] = parts::sums(&PARTS);
 
-    fn plan(&self, effort: &Effort) -> Plan {
-        Plan::of(effort, [1000; 3])
+    fn plan(&self, effort: &Effort) -> SamplingPlan {
+        SamplingPlan::of(effort, [1000; 3])
     }
 
     fn run(&self, job: &mut Job<'_>) -> Result<()> {
@@ -85,7 +85,7 @@ impl Suite for FlowsSuite {
         let contests: Vec<_> = contests.map(|(_, contest)| contest).collect();
         let [many, live] = [FlowsCase::Many, FlowsCase::Live].map(is_wanted);
         let wanted = [!contests.is_empty(), many, live];
-        let mut parts = Parts::of(&PARTS[usize::from(!quick)], wanted, job.plan.limit);
+        let mut parts = TimeShares::of(&PARTS[usize::from(!quick)], wanted, job.plan.limit);
         if !contests.is_empty() {
             let packets = self.packets.unwrap_or(file::PACKETS[usize::from(is_short)]);
             file::file(&contests, packets, &mut job.within(parts.limit(0)))?;

@@ -7,14 +7,18 @@ use serde_json::Value;
 use wirelane::error::{Error, Result};
 
 use crate::job::Job;
-use crate::peers::process::Output;
+use crate::peers::process::ProgramOutput;
 use crate::suites::bed;
 
 /// How long a program may take to read a file.
 const LIMIT: Duration = Duration::from_secs(120);
 
 /// Runs a program to its end on one CPU. Returns its CPU time per packet in ns, and its output.
-pub(super) fn run(mut command: Command, packets: u64, job: &mut Job<'_>) -> Result<(f64, Output)> {
+pub(super) fn run(
+    mut command: Command,
+    packets: u64,
+    job: &mut Job<'_>,
+) -> Result<(f64, ProgramOutput)> {
     let last = bed::cpus().last().copied();
     let ended = job.run(&mut command, last.as_slice(), None, LIMIT)?;
     Ok((ended.cpu.as_nanos() as f64 / packets as f64, ended.output))

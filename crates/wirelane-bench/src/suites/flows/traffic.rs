@@ -24,7 +24,7 @@ const GAP: u64 = 1000;
 
 /// The content of a capture.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Traffic {
+pub(super) struct CaptureTraffic {
     pub(super) packets: u64,
     pub(super) flows: u64,
     pub(super) sizes: &'static [usize],
@@ -32,7 +32,7 @@ pub(super) struct Traffic {
     pub(super) has_tcp: bool,
 }
 
-impl Traffic {
+impl CaptureTraffic {
     /// Writes it as pcap.
     ///
     /// # Errors
@@ -113,7 +113,7 @@ mod tests {
 
     #[test]
     fn a_round_has_every_flow_and_the_next_one_goes_back() {
-        let traffic = Traffic { packets: 60, flows: 20, sizes: &IMIX, has_tcp: true };
+        let traffic = CaptureTraffic { packets: 60, flows: 20, sizes: &IMIX, has_tcp: true };
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("capture");
         traffic.write(&path).unwrap();

@@ -1,9 +1,9 @@
 //! The segmenter alone, without stack, queue and port: a frame of almost 64 KB in warm memory.
 
 use super::case::SUITE;
-use crate::report::Report;
-use crate::row::{Row, Subject, median, params};
-use crate::suites::gso::segment::{self, Form};
+use crate::report::BenchReport;
+use crate::row::{FigureRow, RowSubject, median, params};
+use crate::suites::gso::segment::{self, SegmentForm};
 use wirelane::frame::Offload;
 use wirelane::internal::checksum::Vectors;
 use wirelane::internal::segment::SegmentClass;
@@ -35,7 +35,7 @@ pub(super) struct SegmentCost {
 /// One protocol in one form.
 struct SegmentCase {
     protocol: &'static str,
-    form: (Form, &'static str),
+    form: (SegmentForm, &'static str),
     frame: Vec<u8>,
     offload: Offload,
     figures: Vec<f64>,
@@ -46,7 +46,7 @@ struct SegmentCase {
 pub(super) fn measure() -> Vec<SegmentCost> {
     let mut kinds = Vec::new();
     for (class, protocol, size) in CLASSES {
-        for form in [(Form::Copy, "copy"), (Form::Slices, "slices")] {
+        for form in [(SegmentForm::Copy, "copy"), (SegmentForm::Slices, "slices")] {
             let payload = (44 * usize::from(size)).min(65_000);
             let Ok((frame, offload)) = segment::super_frame(class, payload, size) else { continue };
             kinds.push(SegmentCase { protocol, form, frame, offload, figures: Vec::new() });
@@ -66,14 +66,14 @@ pub(super) fn measure() -> Vec<SegmentCost> {
 }
 
 /// Adds a sample to every row. The first call adds the rows.
-pub(super) fn rows(figures: Vec<SegmentCost>, report: &mut Report) {
+pub(super) fn rows(figures: Vec<SegmentCost>, report: &mut BenchReport) {
     for SegmentCost { protocol, form, nanoseconds } in figures {
         let vectors = Vectors::used().as_str();
         let params =
             params![protocol = protocol, form = form, segments = 44_u64, vectors = vectors];
-        let subject = Subject { suite: SUITE, case: "segment", peer: None, params };
+        let subject = RowSubject { suite: SUITE, case: "segment", peer: None, params };
         let row = subject.row("ns_per_segment", vec![nanoseconds]);
-        let is_it = |other: &&mut Row| {
+        let is_it = |other: &&mut FigureRow| {
             (other.suite, other.case, &other.params) == (row.suite, row.case, &row.params)
         };
         match report.rows.iter_mut().find(is_it) {
@@ -89,7 +89,7 @@ mod tests {
 
     #[test]
     fn segments_of_every_class_in_both_forms() {
-        let mut report = Report::new("test".into());
+        let mut report = BenchReport::new("test".into());
         rows(measure(), &mut report);
         rows(measure(), &mut report);
         assert_eq!(report.rows.len(), 12);

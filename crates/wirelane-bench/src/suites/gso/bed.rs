@@ -48,12 +48,12 @@ use wirelane::session::Session;
 use wirelane_os::ethtool::Ethtool;
 use wirelane_os::{OsError, affinity, iface, link, netdev};
 
-use super::case::{GsoCase, Offloading, Protocol, WHOLE, Way};
+use super::case::{GsoCase, SegmentationPlace, TransferDirection, TransferProtocol, WHOLE};
 use super::sample::GsoSample;
 use crate::suites::gso::account::Account;
 use crate::suites::gso::iperf;
-use crate::suites::gso::quota::Quota;
-use crate::suites::gso::traffic::{DATAGRAM, Ends, Transfer};
+use crate::suites::gso::quota::CpuQuota;
+use crate::suites::gso::traffic::{DATAGRAM, Transfer, TransferEnds};
 use wirelane::error::{Error, Result};
 use wirelane::internal::frame::{Protocols, SinkGso};
 use wirelane::internal::port::{Forwarding, ProgramOptions, Switches};
@@ -64,7 +64,7 @@ use wirelane::session::forward::{Forward, ForwardConfig};
 use wirelane_lab::{Lab, LabConfig, Site};
 
 /// The case of a trial, and its duration.
-pub(super) struct Trial<'a> {
+pub(super) struct GsoTrial<'a> {
     pub(super) case: GsoCase,
     /// The kind of port at the veth, `packet` or `xdp`.
     pub(super) port: &'static str,
@@ -86,13 +86,13 @@ const WIRE: u32 = 1514;
 const STALL: Duration = Duration::from_secs(3);
 
 /// Both ends of the path through the TAP device.
-struct Addresses {
+struct PathAddresses {
     near: IpAddr,
     far: IpAddr,
     prefix: u8,
 }
 
-impl Addresses {
+impl PathAddresses {
     fn of(v6: bool) -> Self {
         if v6 {
             let host = |host| Ipv6Addr::new(0xfd57, 0x4c00, 0, 0, 0, 0, 0, host).into();
@@ -104,7 +104,7 @@ impl Addresses {
     }
 }
 
-impl Trial<'_> {
+impl GsoTrial<'_> {
     /// Measures once, with all threads on one CPU and under the quota. `None` if it was stopped.
     ///
     /// # Errors
@@ -112,7 +112,7 @@ impl Trial<'_> {
     pub(super) fn run(&self) -> Result<Option<GsoSample>> {
         // Threads inherit the quota of the thread that starts them. The calling thread has no
         // quota.
-        let quota = (self.case.cpu < WHOLE).then(|| Quota::new(self.case.cpu)).transpose()?;
+        let quota = (self.case.cpu < WHOLE).then(|| CpuQuota::new(self.case.cpu)).transpose()?;
         std::thread::scope(|scope| {
             let host = || {
                 if let Some(quota) = &quota {
@@ -127,9 +127,9 @@ impl Trial<'_> {
         })
     }
 
-    fn measure(&self, quota: Option<&Quota>) -> Result<Option<GsoSample>> {
+    fn measure(&self, quota: Option<&CpuQuota>) -> Result<Option<GsoSample>> {
         let lab = Lab::new(LabConfig::default())?;
-        let addresses = Addresses::of(self.case.v6);
+        let addresses = PathAddresses::of(self.case.v6);
         let receiving = self.prepare(&lab, &addresses)?;
         for thread in &receiving {
             affinity::pin_thread(*thread, self.cpu).map_err(failed)?;
@@ -137,7 +137,7 @@ impl Trial<'_> {
             let _ = quota.map(|quota| quota.add(*thread));
         }
         let forward = match self.case.offloading {
-            Offloading::Kernel => {
+            SegmentationPlace::Kernel => {
                 join(&lab.near, lab.near.interface(), addresses.near, &addresses, lab.far.mac)?;
                 join(&lab.far, lab.far.interface(), addresses.far, &addresses, lab.near.mac)?;
                 None
@@ -145,12 +145,16 @@ impl Trial<'_> {
             _ => Some(self.forward(&lab, &addresses)?),
         };
         let ends = match self.case.way {
-            Way::Out | Way::Between => {
-                Ends { from: &lab.near, to: &lab.far, address: SocketAddr::new(addresses.far, 0) }
-            }
-            Way::In => {
-                Ends { from: &lab.far, to: &lab.near, address: SocketAddr::new(addresses.near, 0) }
-            }
+            TransferDirection::Out | TransferDirection::Between => TransferEnds {
+                from: &lab.near,
+                to: &lab.far,
+                address: SocketAddr::new(addresses.far, 0),
+            },
+            TransferDirection::In => TransferEnds {
+                from: &lab.far,
+                to: &lab.near,
+                address: SocketAddr::new(addresses.near, 0),
+            },
         };
         let sample = match self.iperf {
             Some(path) => Some(iperf::transfer(path, &ends, self.case.flows, self.cpu, self.stop)?),
@@ -174,20 +178,22 @@ impl Trial<'_> {
     }
 
     /// Sets up both namespaces for the case. Returns the receiving kernel threads.
-    fn prepare(&self, lab: &Lab, addresses: &Addresses) -> Result<Vec<u32>> {
+    fn prepare(&self, lab: &Lab, addresses: &PathAddresses) -> Result<Vec<u32>> {
         for site in [&lab.near, &lab.far] {
             site.inside(|| self.tune(site.interface(), addresses))?;
         }
         // Packets from a wire have the wire's size and complete checksums.
-        let is_whole = self.case.offloading == Offloading::Kernel && self.case.way != Way::In;
+        let is_whole = self.case.offloading == SegmentationPlace::Kernel
+            && self.case.way != TransferDirection::In;
         let mut receiving = Vec::new();
         for site in [&lab.near, &lab.far] {
             let name = site.interface();
             let is_far = std::ptr::eq(site, &lab.far);
-            let takes_long = is_whole || self.case.offloading == Offloading::Device && !is_far;
+            let takes_long =
+                is_whole || self.case.offloading == SegmentationPlace::Device && !is_far;
             site.inside(|| set(name, |ethtool| ethtool.set_tx_offload(takes_long)))??;
-            let is_end = is_far && self.case.way != Way::Between
-                || self.case.offloading == Offloading::Kernel;
+            let is_end = is_far && self.case.way != TransferDirection::Between
+                || self.case.offloading == SegmentationPlace::Kernel;
             if is_end {
                 receiving.extend(site.inside(|| merge_in_a_thread(name))??);
             }
@@ -197,7 +203,7 @@ impl Trial<'_> {
 
     /// Kernel settings of a namespace. Errors are ignored: a setting that the kernel lacks is not
     /// needed.
-    fn tune(&self, interface: &str, addresses: &Addresses) {
+    fn tune(&self, interface: &str, addresses: &PathAddresses) {
         // Fragmentation needs packets without DF: path MTU discovery is turned off.
         let _ = fs::write("/proc/sys/net/ipv4/ip_no_pmtu_disc", "1");
         if addresses.near.is_ipv6() {
@@ -210,17 +216,17 @@ impl Trial<'_> {
     }
 
     /// Opens the TAP device and the near end of the cable, and forwards between them.
-    fn forward(&self, lab: &Lab, addresses: &Addresses) -> Result<Session<Forward>> {
+    fn forward(&self, lab: &Lab, addresses: &PathAddresses) -> Result<Session<Forward>> {
         let is_handed_on = self.case.offloading.is_handed_on();
-        let is_ours = self.case.offloading == Offloading::Wirelane || is_handed_on;
-        let inbound = self.case.way == Way::In;
-        let between = self.case.way == Way::Between;
+        let is_ours = self.case.offloading == SegmentationPlace::Wirelane || is_handed_on;
+        let inbound = self.case.way == TransferDirection::In;
+        let between = self.case.way == TransferDirection::Between;
         let (cuts, merges) = (is_ours && !inbound, is_ours && inbound);
-        let whole_datagrams = cuts && self.case.protocol == Protocol::Udp;
+        let whole_datagrams = cuts && self.case.protocol == TransferProtocol::Udp;
         let mtu = if whole_datagrams { TAP_MTU } else { 1500 };
         let query = match self.case.offloading {
-            Offloading::Partial => "?vnet=on",
-            Offloading::Device => "?vnet=auto",
+            SegmentationPlace::Partial => "?vnet=on",
+            SegmentationPlace::Device => "?vnet=auto",
             _ if self.port == "packet" => "?vnet=off",
             _ => "",
         };
@@ -242,13 +248,13 @@ impl Trial<'_> {
         let switches = || Arc::new(Switches::new(on(cuts).unwrap_or_default(), on(merges)));
         let switches = is_ours.then(switches);
         if let Some(switches) = switches.as_ref().filter(|_| between) {
-            let is_cut = self.case.offloading == Offloading::Wirelane;
+            let is_cut = self.case.offloading == SegmentationPlace::Wirelane;
             switches.set_max_burst(if is_cut { WIRE } else { u32::MAX });
         }
         let config = ForwardConfig::default().placement(placement).switches(vec![switches; 2]);
         let forward = Forward::start(ports, &config)?;
         let tap = lab.near.inside(|| iface::mac(TAP))?.map_err(failed)?;
-        if self.case.offloading == Offloading::Stack {
+        if self.case.offloading == SegmentationPlace::Stack {
             lab.near.inside(|| link::set_gso_max_segments(TAP, 1))?.map_err(failed)?;
         }
         let (far, far_mac) = match between {
@@ -331,7 +337,13 @@ fn merge_in_a_thread(name: &str) -> Result<Vec<u32>> {
 }
 
 /// Gives an interface an address of the path, and a static neighbor entry for the other end.
-fn join(site: &Site, name: &str, own: IpAddr, addresses: &Addresses, peer: [u8; 6]) -> Result<()> {
+fn join(
+    site: &Site,
+    name: &str,
+    own: IpAddr,
+    addresses: &PathAddresses,
+    peer: [u8; 6],
+) -> Result<()> {
     let other = if own == addresses.near { addresses.far } else { addresses.near };
     let act = || {
         link::add_address(name, own, addresses.prefix)?;

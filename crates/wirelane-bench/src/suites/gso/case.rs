@@ -18,12 +18,12 @@ pub(super) const CASES: [&str; 8] =
 
 /// The cases of a run.
 #[derive(Clone, Debug)]
-pub(super) struct Tables {
+pub(super) struct GsoCases {
     /// Shares of a CPU, in percent.
     pub(super) shares: Vec<u64>,
     /// Only these of [`CASES`], unless there are none.
     pub(super) cases: Vec<String>,
-    /// Only these of [`Offloading::ALL`], unless there are none.
+    /// Only these of [`SegmentationPlace::ALL`], unless there are none.
     pub(super) offloads: Vec<String>,
     /// Backend of the port at the wire: `packet` or `xdp`.
     pub(super) port: &'static str,
@@ -35,7 +35,7 @@ pub(super) struct Tables {
     pub(super) several: Option<u16>,
 }
 
-impl Tables {
+impl GsoCases {
     /// The tables of an effort.
     pub(super) fn of(effort: &Effort) -> Self {
         Self {
@@ -52,16 +52,16 @@ impl Tables {
 
 /// The transport protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Protocol {
+pub(super) enum TransferProtocol {
     Tcp,
     Udp,
 }
 
 /// The place where packets of the wire's size are made; `bed` has the table. The source's "none" is
-/// [`Offloading::Stack`] for TCP, which makes every segment itself, and [`Offloading::None`] for
-/// UDP, which the stack fragments.
+/// [`SegmentationPlace::Stack`] for TCP, which makes every segment itself, and
+/// [`SegmentationPlace::None`] for UDP, which the stack fragments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Offloading {
+pub(super) enum SegmentationPlace {
     /// The device, without Wirelane.
     Kernel,
     /// The device behind Wirelane.
@@ -78,10 +78,10 @@ pub(super) enum Offloading {
 /// One line of a table of the source, in one column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct GsoCase {
-    pub(super) protocol: Protocol,
+    pub(super) protocol: TransferProtocol,
     pub(super) v6: bool,
-    pub(super) way: Way,
-    pub(super) offloading: Offloading,
+    pub(super) way: TransferDirection,
+    pub(super) offloading: SegmentationPlace,
     /// Percent of one CPU.
     pub(super) cpu: u64,
     /// Connections, or senders of datagrams, at once.
@@ -90,7 +90,7 @@ pub(super) struct GsoCase {
 
 /// The direction of a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Way {
+pub(super) enum TransferDirection {
     /// From the TAP device to the wire.
     Out,
     /// From the wire to the TAP device: the case compares merging.
@@ -102,19 +102,19 @@ pub(super) enum Way {
 impl GsoCase {
     pub(super) fn name(&self) -> &'static str {
         match (self.protocol, self.v6, self.way) {
-            (Protocol::Tcp, false, Way::Out) => "tcp4",
-            (Protocol::Tcp, true, Way::Out) => "tcp6",
-            (Protocol::Tcp, false, Way::In) => "gro-tcp4",
-            (Protocol::Tcp, true, Way::In) => "gro-tcp6",
-            (Protocol::Tcp, false, Way::Between) => "vm-tcp4",
-            (Protocol::Tcp, true, Way::Between) => "vm-tcp6",
-            (Protocol::Udp, false, _) => "udp4",
-            (Protocol::Udp, true, _) => "udp6",
+            (TransferProtocol::Tcp, false, TransferDirection::Out) => "tcp4",
+            (TransferProtocol::Tcp, true, TransferDirection::Out) => "tcp6",
+            (TransferProtocol::Tcp, false, TransferDirection::In) => "gro-tcp4",
+            (TransferProtocol::Tcp, true, TransferDirection::In) => "gro-tcp6",
+            (TransferProtocol::Tcp, false, TransferDirection::Between) => "vm-tcp4",
+            (TransferProtocol::Tcp, true, TransferDirection::Between) => "vm-tcp6",
+            (TransferProtocol::Udp, false, _) => "udp4",
+            (TransferProtocol::Udp, true, _) => "udp6",
         }
     }
 }
 
-impl Offloading {
+impl SegmentationPlace {
     pub(super) const ALL: [Self; 6] =
         [Self::Kernel, Self::Device, Self::Partial, Self::Wirelane, Self::None, Self::Stack];
 
@@ -135,32 +135,39 @@ impl Offloading {
     }
 }
 
-impl Protocol {
+impl TransferProtocol {
     /// The offload that the source calls "none".
-    pub(super) const fn none_of_source(self) -> Offloading {
+    pub(super) const fn none_of_source(self) -> SegmentationPlace {
         match self {
-            Self::Tcp => Offloading::Stack,
-            Self::Udp => Offloading::None,
+            Self::Tcp => SegmentationPlace::Stack,
+            Self::Udp => SegmentationPlace::None,
         }
     }
 }
 
 /// Whether iperf3 repeats a case.
 pub(super) fn is_repeated(case: &GsoCase) -> bool {
-    let is_compared = matches!(case.offloading, Offloading::Wirelane | Offloading::None);
-    is_compared && case.protocol == Protocol::Tcp && case.way == Way::Out && case.cpu == WHOLE
+    let is_compared =
+        matches!(case.offloading, SegmentationPlace::Wirelane | SegmentationPlace::None);
+    is_compared
+        && case.protocol == TransferProtocol::Tcp
+        && case.way == TransferDirection::Out
+        && case.cpu == WHOLE
 }
 
 /// All cases, in the order of a round.
-pub(super) fn cases(tables: &Tables) -> Vec<GsoCase> {
-    let (tcp, udp) = (Protocol::Tcp, Protocol::Udp);
+pub(super) fn cases(tables: &GsoCases) -> Vec<GsoCase> {
+    let (tcp, udp) = (TransferProtocol::Tcp, TransferProtocol::Udp);
     let mut cases = Vec::new();
     for cpu in &tables.shares {
-        for (protocol, way) in
-            [(tcp, Way::Out), (udp, Way::Out), (tcp, Way::In), (tcp, Way::Between)]
-        {
+        for (protocol, way) in [
+            (tcp, TransferDirection::Out),
+            (udp, TransferDirection::Out),
+            (tcp, TransferDirection::In),
+            (tcp, TransferDirection::Between),
+        ] {
             for v6 in [false, true] {
-                for offloading in Offloading::ALL {
+                for offloading in SegmentationPlace::ALL {
                     let (cpu, flows) = (*cpu, tables.flows);
                     cases.push(GsoCase { protocol, v6, way, offloading, cpu, flows });
                 }
@@ -174,23 +181,29 @@ pub(super) fn cases(tables: &Tables) -> Vec<GsoCase> {
         // merges. Only `packet:` and `tap:` pass long frames on. Between TAP devices, every packet
         // passes Wirelane, and the kernel cannot segment behind a port.
         let is_handed_on = case.offloading.is_handed_on();
-        let is_of_tcp = is_handed_on || case.offloading == Offloading::Stack;
+        let is_of_tcp = is_handed_on || case.offloading == SegmentationPlace::Stack;
         let can_be = match case.way {
-            Way::Out => case.protocol == tcp || !is_of_tcp,
-            Way::In => !is_of_tcp,
-            Way::Between => !matches!(case.offloading, Offloading::Kernel | Offloading::Partial),
+            TransferDirection::Out => case.protocol == tcp || !is_of_tcp,
+            TransferDirection::In => !is_of_tcp,
+            TransferDirection::Between => {
+                !matches!(case.offloading, SegmentationPlace::Kernel | SegmentationPlace::Partial)
+            }
         };
         // Cases that are not in the source are measured only with the largest share of a CPU,
         // unless the user names cases.
         let is_asked_for = !tables.cases.is_empty() || !tables.offloads.is_empty();
         can_be
             && (tables.port == "packet" || !is_handed_on)
-            && (Some(case.cpu) == most || is_asked_for || !(is_handed_on || case.way != Way::Out))
+            && (Some(case.cpu) == most
+                || is_asked_for
+                || !(is_handed_on || case.way != TransferDirection::Out))
             && is_wanted(&tables.cases, case.name())
             && is_wanted(&tables.offloads, case.offloading.as_str())
     });
     let is_first = |case: &&GsoCase| {
-        Some(case.cpu) == most && case.way == Way::Out && !case.offloading.is_handed_on()
+        Some(case.cpu) == most
+            && case.way == TransferDirection::Out
+            && !case.offloading.is_handed_on()
     };
     let first: Vec<_> = cases.iter().filter(is_first).copied().collect();
     let several = tables.several.into_iter();

@@ -7,8 +7,8 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use super::sample::GsoSample;
-use crate::peers::process::Running;
-use crate::suites::gso::traffic::Ends;
+use crate::peers::process::RunningProgram;
+use crate::suites::gso::traffic::TransferEnds;
 use wirelane::error::{Error, Result};
 
 pub(super) const PROGRAM: &str = "iperf3";
@@ -24,7 +24,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// It cannot be started, fails, or does not report what it received.
 pub(super) fn transfer(
     path: &Path,
-    ends: &Ends<'_>,
+    ends: &TransferEnds<'_>,
     flows: u16,
     cpu: u32,
     stop: &AtomicBool,
@@ -32,12 +32,12 @@ pub(super) fn transfer(
     let address = ends.address.ip().to_string();
     let mut server = Command::new(path);
     server.args(["--server", "--one-off", "--forceflush", "--port", PORT]);
-    let mut server = Running::start(&mut server, &[cpu], Some(ends.to))?;
+    let mut server = RunningProgram::start(&mut server, &[cpu], Some(ends.to))?;
     server.wait_for("Server listening", PATIENCE, stop)?;
     let mut client = Command::new(path);
     client.args(["--client", &address, "--port", PORT, "--json"]);
     client.args(["--time", SECONDS, "--parallel", &flows.to_string()]);
-    let output = Running::start(&mut client, &[cpu], Some(ends.from))?.wait(PATIENCE)?;
+    let output = RunningProgram::start(&mut client, &[cpu], Some(ends.from))?.wait(PATIENCE)?;
     received(&output.stdout).ok_or_else(|| {
         Error::failed(PROGRAM, "it does not say what was received")
             .help("is its version below 3.1?")

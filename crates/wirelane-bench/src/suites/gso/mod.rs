@@ -33,12 +33,12 @@ use wirelane::error::Result;
 use wirelane::internal::checksum::Vectors;
 use wirelane_cli::args;
 
-use self::bed::Trial;
-use self::case::{CASES, Offloading, SUITE, Tables, WHOLE, cases, is_repeated};
-use self::quota::Quota;
+use self::bed::GsoTrial;
+use self::case::{CASES, GsoCases, SUITE, SegmentationPlace, WHOLE, cases, is_repeated};
+use self::quota::CpuQuota;
 use self::sample::GsoSeries;
 use crate::effort::Effort;
-use crate::job::{Job, Plan};
+use crate::job::{Job, SamplingPlan};
 use crate::peers;
 use crate::statistics::quiet::Quiet;
 use crate::statistics::rounds::Rounds;
@@ -66,7 +66,7 @@ pub struct GsoSuite {
     cases: Vec<String>,
     /// Measure this offload only; may be given several times
     #[arg(long = "offload", value_name = "OFFLOAD",
-          value_parser = Offloading::ALL.map(Offloading::as_str))]
+          value_parser = SegmentationPlace::ALL.map(SegmentationPlace::as_str))]
     offloads: Vec<String>,
     /// Backend of the port at the wire: packet or xdp
     #[arg(long, value_name = "PORT", default_value = "packet", value_parser = backend)]
@@ -116,14 +116,14 @@ impl Suite for GsoSuite {
     }
 
     /// A sample takes four periods of a quota (`quota`) with `--quick`, and five in a report.
-    fn plan(&self, effort: &Effort) -> Plan {
-        let plan = Plan::of(effort, [500, 100, 80]);
+    fn plan(&self, effort: &Effort) -> SamplingPlan {
+        let plan = SamplingPlan::of(effort, [500, 100, 80]);
         let window = self.seconds.unwrap_or(plan.window);
-        Plan { samples: effort.samples(5), window, ..plan }
+        SamplingPlan { samples: effort.samples(5), window, ..plan }
     }
 
     fn run(&self, job: &mut Job<'_>) -> Result<()> {
-        let mut tables = Tables::of(&job.effort);
+        let mut tables = GsoCases::of(&job.effort);
         if !self.shares.is_empty() {
             tables.shares.clone_from(&self.shares);
         }
@@ -140,9 +140,9 @@ impl Suite for GsoSuite {
 }
 
 /// Measures all cases of the tables, and notes failures with their reason.
-fn gso(tables: &Tables, job: &mut Job<'_>) {
+fn gso(tables: &GsoCases, job: &mut Job<'_>) {
     let mut series: Vec<GsoSeries> = cases(tables).into_iter().map(GsoSeries::new).collect();
-    if job.or_skip("quota", Quota::new(50)).is_none() {
+    if job.or_skip("quota", CpuQuota::new(50)).is_none() {
         series.retain(|one| one.case.cpu == WHOLE);
     }
     let iperf = tables.iperf.then(|| peers::find(iperf::PROGRAM)).flatten();
@@ -166,7 +166,7 @@ fn gso(tables: &Tables, job: &mut Job<'_>) {
             let (name, offloading) = (case.name(), case.offloading.as_str());
             let flows = if case.flows == 1 { "" } else { ", several flows" };
             job.tell(&format!("{name}, offload {offloading}, {} % of a CPU{flows}", case.cpu));
-            let trial = Trial { case, port, cpu, window, iperf: None, stop };
+            let trial = GsoTrial { case, port, cpu, window, iperf: None, stop };
             match trial.run() {
                 Ok(Some(sample)) => one.samples.push(sample),
                 Ok(None) => break 'rounds,
@@ -178,7 +178,7 @@ fn gso(tables: &Tables, job: &mut Job<'_>) {
             let is_repeated = is_repeated(&case) && case.flows == tables.flows;
             let Some(path) = iperf.as_deref().filter(|_| is_repeated) else { continue };
             job.tell(&format!("{name}, offload {offloading}, by iperf3"));
-            match (Trial { iperf: Some(path), ..trial }).run() {
+            match (GsoTrial { iperf: Some(path), ..trial }).run() {
                 Ok(sample) => one.theirs.extend(sample),
                 Err(error) => one.refused = Some(error),
             }

@@ -22,7 +22,7 @@ pub(super) const PERIOD: Duration = Duration::from_millis(20);
 
 /// A limit that threads can join.
 #[derive(Debug)]
-pub(super) struct Quota {
+pub(super) struct CpuQuota {
     directory: PathBuf,
     /// The file to write a thread's number to.
     members: &'static str,
@@ -30,7 +30,7 @@ pub(super) struct Quota {
     enabled: Option<PathBuf>,
 }
 
-impl Quota {
+impl CpuQuota {
     /// `percent` of one CPU.
     ///
     /// # Errors
@@ -87,7 +87,7 @@ impl Quota {
     }
 }
 
-impl Drop for Quota {
+impl Drop for CpuQuota {
     fn drop(&mut self) {
         leftovers::remove(&self.directory);
         if let Some(control) = &self.enabled {
@@ -126,7 +126,7 @@ mod tests {
         if !privileged::require() {
             return;
         }
-        let quota = match Quota::new(10) {
+        let quota = match CpuQuota::new(10) {
             Ok(quota) => quota,
             Err(error) => {
                 eprintln!("SKIPPED: {error}");

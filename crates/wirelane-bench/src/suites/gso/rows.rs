@@ -1,30 +1,30 @@
 //! Makes rows of samples.
 
-use super::case::{GsoCase, Offloading, Protocol, SHARES, SUITE, Way};
+use super::case::{GsoCase, SHARES, SUITE, SegmentationPlace, TransferDirection, TransferProtocol};
 use super::sample::{GsoSample, GsoSeries};
 use crate::published::{self, Published, Segmentation};
-use crate::report::Report;
-use crate::row::{Row, Subject, params};
+use crate::report::BenchReport;
+use crate::row::{FigureRow, RowSubject, params};
 use crate::suites::gso::account::Account;
 use crate::suites::gso::iperf::PROGRAM;
 
 /// The rows of all cases.
-pub(super) fn rows(series: &[GsoSeries], port: &'static str, report: &mut Report) {
+pub(super) fn rows(series: &[GsoSeries], port: &'static str, report: &mut BenchReport) {
     for one in series.iter().filter(|one| !one.samples.is_empty()) {
         let offloading = one.case.offloading;
-        let is_ours = offloading == Offloading::Wirelane || offloading.is_handed_on();
+        let is_ours = offloading == SegmentationPlace::Wirelane || offloading.is_handed_on();
         let beside = |offloading| {
             let case = GsoCase { offloading, ..one.case };
             series.iter().find(|other| other.case == case).filter(|_| is_ours)
         };
-        let [none, stack] = [Offloading::None, Offloading::Stack].map(beside);
+        let [none, stack] = [SegmentationPlace::None, SegmentationPlace::Stack].map(beside);
         report.rows.extend(case_rows(one, port, none, stack));
         report.rows.extend(iperf_rows(one, port, none));
     }
 }
 
 /// The rows of iperf3: its rate and its speed-up.
-fn iperf_rows(one: &GsoSeries, port: &'static str, none: Option<&GsoSeries>) -> Vec<Row> {
+fn iperf_rows(one: &GsoSeries, port: &'static str, none: Option<&GsoSeries>) -> Vec<FigureRow> {
     let faster = over(&one.theirs, none.map(|none| none.theirs.as_slice()), faster);
     let rates = one.theirs.iter().map(rate).collect();
     let subject = subject(&one.case, Some(PROGRAM), port);
@@ -34,14 +34,14 @@ fn iperf_rows(one: &GsoSeries, port: &'static str, none: Option<&GsoSeries>) -> 
 }
 
 /// A case under its conditions.
-fn subject(case: &GsoCase, peer: Option<&'static str>, port: &'static str) -> Subject {
+fn subject(case: &GsoCase, peer: Option<&'static str>, port: &'static str) -> RowSubject {
     let params = params![
         offload = case.offloading.as_str(),
         cpu = case.cpu,
         flows = u64::from(case.flows),
-        port = if case.way == Way::Between { "tap" } else { port },
+        port = if case.way == TransferDirection::Between { "tap" } else { port },
     ];
-    Subject { suite: SUITE, case: case.name(), peer, params }
+    RowSubject { suite: SUITE, case: case.name(), peer, params }
 }
 
 /// Bits of payload per second.
@@ -84,7 +84,7 @@ fn case_rows(
     port: &'static str,
     none: Option<&GsoSeries>,
     stack: Option<&GsoSeries>,
-) -> Vec<Row> {
+) -> Vec<FigureRow> {
     let GsoSeries { case, samples, .. } = one;
     let subject = subject(case, None, port);
     let rates = subject.row("bits_per_s", samples.iter().map(rate).collect());
@@ -100,7 +100,7 @@ fn case_rows(
         let costs = samples.iter().filter_map(|sample| cost(sample, of)).collect();
         rows.push(subject.row(metric, costs));
     }
-    if case.protocol == Protocol::Udp {
+    if case.protocol == TransferProtocol::Udp {
         let lost = |sample: &GsoSample| {
             let sent = sample.bytes / super::traffic::DATAGRAM as u64 + sample.lost;
             sample.lost as f64 / sent.max(1) as f64
@@ -112,7 +112,8 @@ fn case_rows(
         let is_none = case.protocol.none_of_source() == offloading;
         line(case).filter(|_| is_none).map(|line| line.speedup().source())
     };
-    let [beside_none, beside_stack] = [Offloading::None, Offloading::Stack].map(source);
+    let [beside_none, beside_stack] =
+        [SegmentationPlace::None, SegmentationPlace::Stack].map(source);
     rows.extend([
         subject.row("speedup", over(samples, none, faster)).with_source(beside_none),
         subject.row("speedup_per_cpu", over(samples, none, cheaper)),
@@ -137,8 +138,8 @@ fn line(case: &GsoCase) -> Option<Segmentation> {
 fn published(case: &GsoCase) -> Option<Published> {
     let line = line(case)?;
     match case.offloading {
-        Offloading::Kernel => line.tso,
-        Offloading::Wirelane => Some(line.gso),
+        SegmentationPlace::Kernel => line.tso,
+        SegmentationPlace::Wirelane => Some(line.gso),
         offloading if offloading == case.protocol.none_of_source() => Some(line.none),
         _ => None,
     }
@@ -148,7 +149,7 @@ fn published(case: &GsoCase) -> Option<Published> {
 mod tests {
     use std::time::Duration;
 
-    use super::super::case::{Tables, cases};
+    use super::super::case::{GsoCases, cases};
     use super::*;
     use crate::effort::Effort;
 
@@ -160,27 +161,27 @@ mod tests {
     #[test]
     fn speedups_are_of_one_round() {
         let case = |offloading| GsoCase {
-            protocol: Protocol::Tcp,
+            protocol: TransferProtocol::Tcp,
             v6: false,
-            way: Way::Out,
+            way: TransferDirection::Out,
             offloading,
             cpu: 50,
             flows: 1,
         };
         let series = [
-            (Offloading::Wirelane, vec![sample(4000, 2500), sample(1000, 2500)]),
-            (Offloading::None, vec![sample(1000, 500), sample(500, 500)]),
-            (Offloading::Stack, vec![sample(2000, 500), sample(250, 500)]),
+            (SegmentationPlace::Wirelane, vec![sample(4000, 2500), sample(1000, 2500)]),
+            (SegmentationPlace::None, vec![sample(1000, 500), sample(500, 500)]),
+            (SegmentationPlace::Stack, vec![sample(2000, 500), sample(250, 500)]),
         ];
         let series = series.map(|(offloading, samples)| {
             let theirs =
                 samples.iter().map(|one| GsoSample { bytes: one.bytes * 2, ..*one }).collect();
             GsoSeries { samples, theirs, ..GsoSeries::new(case(offloading)) }
         });
-        let mut report = Report::new("test".into());
+        let mut report = BenchReport::new("test".into());
         rows(&series, "packet", &mut report);
         let of = |peer, metric: &str| {
-            let is_it = |row: &&Row| row.peer == peer && row.metric == metric;
+            let is_it = |row: &&FigureRow| row.peer == peer && row.metric == metric;
             report.rows.iter().find(is_it).unwrap()
         };
         let row = |metric: &str| of(None, metric);
@@ -204,27 +205,27 @@ mod tests {
 
     #[test]
     fn every_figure_of_the_source_has_a_case() {
-        let full = Tables::of(&Effort::default());
-        let figures = |tables: &Tables| cases(tables).iter().filter_map(published).count();
+        let full = GsoCases::of(&Effort::default());
+        let figures = |tables: &GsoCases| cases(tables).iter().filter_map(published).count();
         // Four tables of six lines: GSO and none, and TSO for TCP.
         assert_eq!(figures(&full), 4 * 6 * 2 + 2 * 6);
         // With --quick, too: no line of its tables stays empty.
-        let quick = Tables::of(&Effort { quick: true, ..Effort::default() });
+        let quick = GsoCases::of(&Effort { quick: true, ..Effort::default() });
         assert_eq!(figures(&quick), figures(&full));
         // The paper has no figures for several flows or for two TAP devices.
-        assert_eq!(figures(&Tables { flows: 4, ..full.clone() }), 0);
+        assert_eq!(figures(&GsoCases { flows: 4, ..full.clone() }), 0);
         // The first lines are repeated: TCP with four offloads, UDP with three.
-        let several = Tables { several: Some(4), ..full.clone() };
+        let several = GsoCases { several: Some(4), ..full.clone() };
         assert_eq!(cases(&several).len(), cases(&full).len() + 2 * (4 + 3));
         assert_eq!(figures(&several), figures(&full));
-        let between = Tables { cases: vec!["vm-tcp4".to_owned()], ..full };
+        let between = GsoCases { cases: vec!["vm-tcp4".to_owned()], ..full };
         assert_eq!((cases(&between).len(), figures(&between)), (6 * 4, 0));
     }
 
     #[test]
     fn nothing_received_is_no_cost() {
-        let case = cases(&Tables::of(&Effort::default()))[0];
-        let mut report = Report::new("test".into());
+        let case = cases(&GsoCases::of(&Effort::default()))[0];
+        let mut report = BenchReport::new("test".into());
         let nothing = GsoSeries { samples: vec![sample(0, 0)], ..GsoSeries::new(case) };
         rows(&[nothing], "packet", &mut report);
         assert_eq!(report.rows.len(), 1, "{:?}", report.rows);

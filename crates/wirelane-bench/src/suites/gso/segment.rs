@@ -18,7 +18,7 @@ pub const MSS: usize = 1460;
 
 /// The form of the segments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Form {
+pub enum SegmentForm {
     /// Each segment is copied to a separate buffer.
     Copy,
     /// A header block for each segment; the payload stays in the frame.
@@ -68,7 +68,7 @@ pub fn super_frame(
 /// with all checksums complete. `None` if the segmenter refuses the frame.
 ///
 /// Segments are written to buffers of 2 KiB, one after the other, as in a TX ring.
-pub fn segment(frame: &[u8], offload: &Offload, form: Form, rounds: usize) -> Option<f64> {
+pub fn segment(frame: &[u8], offload: &Offload, form: SegmentForm, rounds: usize) -> Option<f64> {
     const BUFFER: usize = 2048;
     let mut segmenter = Segmenter::new(Sink::ethernet());
     let mut out = vec![[0; BUFFER]; 64];
@@ -77,12 +77,12 @@ pub fn segment(frame: &[u8], offload: &Offload, form: Form, rounds: usize) -> Op
         let mut verdict = segmenter.plan(black_box(frame), black_box(offload));
         let Verdict::Segment(cursor) = &mut verdict else { return 0 };
         match form {
-            Form::Copy => {
+            SegmentForm::Copy => {
                 let taken = cursor.copies(frame, &mut out, |_, _| {});
                 segmenter.sent_all(cursor, &taken.unwrap_or_default());
                 black_box(&mut out);
             }
-            Form::Slices => {
+            SegmentForm::Slices => {
                 // The position of the payload, for a sink with scatter-gather.
                 let mut payloads = payloads.iter_mut();
                 let taken = cursor.slices(frame, &mut out, |_, segment| {

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use rustix::net::sockopt;
 
-use super::case::Protocol;
+use super::case::TransferProtocol;
 use crate::suites::gso::account::{RECEIVER, SENDER};
 use wirelane::error::{Error, Result};
 use wirelane::internal::threads;
@@ -35,28 +35,28 @@ const RECEIVE_BUFFER: usize = 8 << 20;
 
 /// A running transfer. Dropping it ends it.
 pub(super) struct Transfer {
-    shared: Arc<Shared>,
+    shared: Arc<TransferProgress>,
     threads: Vec<JoinHandle<Result<()>>>,
 }
 
 #[derive(Default)]
-struct Shared {
+struct TransferProgress {
     stop: AtomicBool,
     /// Bytes of payload received.
     received: AtomicU64,
     /// Datagrams sent, received, and given up.
-    window: Mutex<Window>,
+    window: Mutex<DatagramWindow>,
     room: Condvar,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Window {
+struct DatagramWindow {
     sent: u64,
     received: u64,
     lost: u64,
 }
 
-impl Window {
+impl DatagramWindow {
     /// A datagram that was given up may still arrive.
     fn on_their_way(&self) -> u64 {
         self.sent.saturating_sub(self.lost + self.received)
@@ -64,7 +64,7 @@ impl Window {
 }
 
 /// Both ends of a transfer.
-pub(super) struct Ends<'a> {
+pub(super) struct TransferEnds<'a> {
     pub(super) from: &'a Site,
     pub(super) to: &'a Site,
     /// The address of the receiver, with port 0.
@@ -76,13 +76,17 @@ impl Transfer {
     ///
     /// # Errors
     /// The address cannot be used, or no receiver answers.
-    pub(super) fn start(protocol: Protocol, ends: &Ends<'_>, flows: u16) -> Result<Self> {
+    pub(super) fn start(
+        protocol: TransferProtocol,
+        ends: &TransferEnds<'_>,
+        flows: u16,
+    ) -> Result<Self> {
         let mut transfer = Self { shared: Arc::default(), threads: Vec::new() };
         for _ in 0..flows {
             // If one of the threads cannot be started, dropping the transfer ends the others.
             transfer.threads.extend(match protocol {
-                Protocol::Tcp => tcp(&transfer.shared, ends),
-                Protocol::Udp => udp(&transfer.shared, ends),
+                TransferProtocol::Tcp => tcp(&transfer.shared, ends),
+                TransferProtocol::Udp => udp(&transfer.shared, ends),
             }?);
         }
         Ok(transfer)
@@ -131,17 +135,20 @@ impl Drop for Transfer {
     }
 }
 
-impl Shared {
+impl TransferProgress {
     fn is_over(&self) -> bool {
         self.stop.load(Ordering::Acquire)
     }
 
-    fn window(&self) -> std::sync::MutexGuard<'_, Window> {
+    fn window(&self) -> std::sync::MutexGuard<'_, DatagramWindow> {
         self.window.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn tcp(shared: &Arc<Shared>, ends: &Ends<'_>) -> Result<Vec<JoinHandle<Result<()>>>> {
+fn tcp(
+    shared: &Arc<TransferProgress>,
+    ends: &TransferEnds<'_>,
+) -> Result<Vec<JoinHandle<Result<()>>>> {
     let failed = |call| move |error| Error::io("TCP transfer", call, error);
     let listener = ends.to.inside(|| TcpListener::bind(ends.address))?.map_err(failed("bind"))?;
     let address = listener.local_addr().map_err(failed("getsockname"))?;
@@ -182,7 +189,10 @@ fn tcp(shared: &Arc<Shared>, ends: &Ends<'_>) -> Result<Vec<JoinHandle<Result<()
     Ok(vec![threads::spawn(RECEIVER, receive)?, threads::spawn(SENDER, send)?])
 }
 
-fn udp(shared: &Arc<Shared>, ends: &Ends<'_>) -> Result<Vec<JoinHandle<Result<()>>>> {
+fn udp(
+    shared: &Arc<TransferProgress>,
+    ends: &TransferEnds<'_>,
+) -> Result<Vec<JoinHandle<Result<()>>>> {
     let failed = |call| move |error| Error::io("UDP transfer", call, error);
     let receiver = ends.to.inside(|| UdpSocket::bind(ends.address))?.map_err(failed("bind"))?;
     let address = receiver.local_addr().map_err(failed("getsockname"))?;
@@ -232,12 +242,13 @@ fn udp(shared: &Arc<Shared>, ends: &Ends<'_>) -> Result<Vec<JoinHandle<Result<()
 
 /// Sleeps until fewer than [`WINDOW`] datagrams are in flight. After a time without progress, the
 /// datagrams in flight count as lost.
-fn wait_for_room(shared: &Shared) {
+fn wait_for_room(shared: &TransferProgress) {
     let window = shared.window();
     if window.on_their_way() < WINDOW {
         return;
     }
-    let is_full = |window: &mut Window| !shared.is_over() && window.on_their_way() > WINDOW / 2;
+    let is_full =
+        |window: &mut DatagramWindow| !shared.is_over() && window.on_their_way() > WINDOW / 2;
     let waited = shared.room.wait_timeout_while(window, LOST, is_full);
     let (mut window, result) = waited.unwrap_or_else(PoisonError::into_inner);
     if result.timed_out() {
@@ -280,14 +291,14 @@ mod tests {
             return;
         }
         let lab = Lab::new(LabConfig::default()).unwrap();
-        let ends = Ends {
+        let ends = TransferEnds {
             from: &lab.near,
             to: &lab.far,
             address: SocketAddr::new(lab.far.address.into(), 0),
         };
         // An established TCP connection has state 1, a UDP socket state 7.
         for (protocol, table, state) in
-            [(Protocol::Tcp, "tcp", " 01 "), (Protocol::Udp, "udp", " 07 ")]
+            [(TransferProtocol::Tcp, "tcp", " 01 "), (TransferProtocol::Udp, "udp", " 07 ")]
         {
             let transfer = Transfer::start(protocol, &ends, 3).unwrap();
             let path = format!("/proc/thread-self/net/{table}");

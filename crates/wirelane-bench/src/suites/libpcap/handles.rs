@@ -13,7 +13,7 @@ use wirelane_lab::leftovers::Folder;
 
 use super::compiler::compile;
 use crate::job::{Case, Job};
-use crate::peers::process::Running;
+use crate::peers::process::RunningProgram;
 use crate::row::params;
 use crate::suites::bed;
 
@@ -68,7 +68,7 @@ fn sample(program: &Path, handles: u64, cpus: [u32; 2], job: &mut Job<'_>) -> Re
     command.args(queues.iter().map(device));
     command.env_remove("LD_PRELOAD").env_remove("WIRELANE_PCAP");
     job.note(&command);
-    let mut running = Running::start(&mut command, &cpus, None)?;
+    let mut running = RunningProgram::start(&mut command, &cpus, None)?;
     running.wait_for("ready", LIMIT, job.stop)?;
     let pid = i32::try_from(running.id()).ok().and_then(Pid::from_raw);
     // The process is not reaped yet, so the PID is still its own.

@@ -14,10 +14,10 @@ use wirelane::error::{Error, Result};
 use wirelane::port::Backend;
 
 use crate::effort::Effort;
-use crate::job::{Job, Plan};
+use crate::job::{Job, SamplingPlan};
 use crate::suite::{Suite, object_of};
-use crate::suites::parts::{self, Parts};
-use crate::wire::{Wire, Wired};
+use crate::suites::parts::{self, TimeShares};
+use crate::wire::{WireOptions, Wired};
 
 /// How many seconds the cases take within a report, with `--quick` and in full: `handles`, `batch`,
 /// `tcpdump`.
@@ -35,7 +35,7 @@ pub struct LibpcapSuite {
     #[arg(long = "case", value_name = "CASE", value_enum)]
     cases: Vec<LibpcapCase>,
     #[command(flatten)]
-    wire: Wire,
+    wire: WireOptions,
 }
 
 /// What is measured.
@@ -53,8 +53,8 @@ impl Suite for LibpcapSuite {
     const NAME: &'static str = "libpcap";
     const USUAL: [u64; 2] = parts::sums(&PARTS);
 
-    fn plan(&self, effort: &Effort) -> Plan {
-        Plan::of(effort, [3000, 1000, 1000])
+    fn plan(&self, effort: &Effort) -> SamplingPlan {
+        SamplingPlan::of(effort, [3000, 1000, 1000])
     }
 
     fn run(&self, job: &mut Job<'_>) -> Result<()> {
@@ -70,7 +70,7 @@ impl Suite for LibpcapSuite {
         let wanted = [LibpcapCase::Handles, LibpcapCase::Batch, LibpcapCase::Tcpdump];
         let wanted = wanted.map(is_wanted);
         let usual = &PARTS[usize::from(!job.effort.quick)];
-        let mut parts = Parts::of(usual, wanted, job.plan.limit);
+        let mut parts = TimeShares::of(usual, wanted, job.plan.limit);
         if wanted[0] {
             handles::handles(&mut job.within(parts.limit(0)))?;
         }

@@ -10,7 +10,7 @@ use std::process::Command;
 use wirelane::error::Result;
 
 use crate::job::{Case, Job};
-use crate::peers::capture::{PROGRAMS, Program};
+use crate::peers::capture::{CaptureProgram, PROGRAMS};
 use crate::row::Params;
 use crate::suites::paced::PacedBed;
 use crate::wire::Wired;
@@ -50,7 +50,7 @@ pub(super) fn tcpdump(wired: Option<Wired>, job: &mut Job<'_>) -> Result<()> {
 /// The program with one of the libraries.
 fn command(
     bed: &PacedBed,
-    program: &Program,
+    program: &CaptureProgram,
     target: &str,
     is_ours: bool,
     own: &Path,

@@ -30,15 +30,15 @@ use wirelane_cli::args;
 use wirelane_lab::{Lab, Site};
 use wirelane_send::ndr::Found;
 
-use self::others::{OTHERS, Other, Program};
-use self::path::{Cable, LOADS, Load, Nature, Path, Simulated};
+use self::others::{OTHERS, Other, ReceiveProgram};
+use self::path::{CablePath, LOADS, Nature, NolossLoad, Path, Simulated};
 use crate::comparison::SENDER_BOUND;
 use crate::effort::Effort;
-use crate::job::{Case, Figure, Job, Plan, Sample};
+use crate::job::{Case, Job, Sample, SampleFigure, SamplingPlan};
 use crate::row::{Params, params};
 use crate::suite::Suite;
 use crate::suites::bed::{self, Bisection};
-use crate::wire::{Wire, Wired};
+use crate::wire::{WireOptions, Wired};
 
 /// The most trials until one has packets whose latency can be measured.
 const PATIENCE: usize = 10;
@@ -65,16 +65,16 @@ pub struct NolossSuite {
     #[arg(long, value_name = "TIME", value_parser = args::duration)]
     seconds: Option<Duration>,
     #[command(flatten)]
-    wire: Wire,
+    wire: WireOptions,
 }
 
 impl Suite for NolossSuite {
     const NAME: &'static str = "noloss";
     const USUAL: [u64; 2] = [15, 140];
 
-    fn plan(&self, effort: &Effort) -> Plan {
-        let plan = Plan::of(effort, [500, 100, 30]);
-        Plan { window: self.seconds.unwrap_or(plan.window), ..plan }
+    fn plan(&self, effort: &Effort) -> SamplingPlan {
+        let plan = SamplingPlan::of(effort, [500, 100, 30]);
+        SamplingPlan { window: self.seconds.unwrap_or(plan.window), ..plan }
     }
 
     fn run(&self, job: &mut Job<'_>) -> Result<()> {
@@ -126,7 +126,7 @@ const RECEIVERS: [(&str, Option<&str>); 4] = [
 /// The user's port `wired` cannot be measured. Otherwise a case that cannot be measured is skipped
 /// with its reason.
 pub fn noloss(sought: &Sought, wired: Option<&Wired>, job: &mut Job<'_>) -> Result<()> {
-    let bed = &Bed::new(sought, wired, job)?;
+    let bed = &NolossBed::new(sought, wired, job)?;
     let receivers = bed.receivers(sought, job)?;
     let mut cases = Vec::new();
     for one in &receivers {
@@ -143,7 +143,7 @@ pub fn noloss(sought: &Sought, wired: Option<&Wired>, job: &mut Job<'_>) -> Resu
 }
 
 /// A receiver.
-struct Receiver {
+struct ReceiverCase {
     label: &'static str,
     /// A port of Wirelane; a simulated interface if there is neither a port nor another program.
     port: Option<Spec>,
@@ -152,7 +152,7 @@ struct Receiver {
 }
 
 /// The interfaces, and the CPUs of sender and receivers.
-struct Bed<'a> {
+struct NolossBed<'a> {
     lab: Option<Lab>,
     /// The user's port, instead of the lab.
     wired: Option<&'a Wired>,
@@ -162,7 +162,7 @@ struct Bed<'a> {
     placement: Placement,
 }
 
-impl<'a> Bed<'a> {
+impl<'a> NolossBed<'a> {
     fn new(sought: &Sought, wired: Option<&'a Wired>, job: &mut Job<'_>) -> Result<Self> {
         let (sender, receivers) = bed::sender_and_receivers();
         let receiver = receivers.first().copied().or(bed::cpus().first().copied()).unwrap_or(0);
@@ -191,17 +191,17 @@ impl<'a> Bed<'a> {
     }
 
     /// All receivers that are available.
-    fn receivers(&self, sought: &Sought, job: &mut Job<'_>) -> Result<Vec<Receiver>> {
+    fn receivers(&self, sought: &Sought, job: &mut Job<'_>) -> Result<Vec<ReceiverCase>> {
         let mut all = Vec::new();
         // Without a lab, these receivers were skipped before.
         let has_ends = self.ends()?.is_some();
         for (label, port) in RECEIVERS.into_iter().filter(|_| self.wired.is_none()) {
             if port.is_none() || has_ends {
                 let port = port.map(str::parse).transpose()?;
-                all.push(Receiver { label, port, other: None });
+                all.push(ReceiverCase { label, port, other: None });
             }
         }
-        all.extend(self.wired.map(|wired| Receiver {
+        all.extend(self.wired.map(|wired| ReceiverCase {
             label: wired.label(),
             port: Some(wired.spec.clone()),
             other: None,
@@ -211,7 +211,7 @@ impl<'a> Bed<'a> {
             match other.reason_to_leave_out(sought.sizes_of_others > 0, kind) {
                 Some(reason) => job.skip(other.name, reason),
                 None => {
-                    all.push(Receiver { label: other.name, port: None, other: Some(other) });
+                    all.push(ReceiverCase { label: other.name, port: None, other: Some(other) });
                 }
             }
         }
@@ -221,24 +221,24 @@ impl<'a> Bed<'a> {
     /// Searches once.
     fn measure(
         &self,
-        one: &Receiver,
+        one: &ReceiverCase,
         size: usize,
         resolution: f64,
         job: &mut Job<'_>,
     ) -> Result<Sample> {
         let (window, stop) = (job.plan.window, job.stop);
-        let load = |near| Load::new(near, size, self.sender);
+        let load = |near| NolossLoad::new(near, size, self.sender);
         let mut path: Box<dyn Path> = match (self.ends()?, one.other, &one.port) {
             (Some((near, far)), Some(other), _) => {
                 let (load, cpu) = (load(near)?, self.receiver);
-                let program = Program { other, size, load, far, cpu, stop };
+                let program = ReceiveProgram { other, size, load, far, cpu, stop };
                 job.note(&program.command()?);
                 Box::new(program)
             }
             (Some((near, far)), None, Some(spec)) => {
                 let take = self.wired.map(|wired| wired.take);
                 let at = Some((far, take));
-                Box::new(Cable::new(load(near)?, spec, at, &self.placement)?)
+                Box::new(CablePath::new(load(near)?, spec, at, &self.placement)?)
             }
             _ => Box::new(Simulated::new(size, &self.placement)),
         };
@@ -273,8 +273,8 @@ impl<'a> Bed<'a> {
         ages: &[Histogram<u64>],
     ) -> Sample {
         let mut figures = vec![
-            Figure::new("packets_per_s", found.rate),
-            Figure::new(SENDER_BOUND, f64::from(u8::from(found.sender_bound))),
+            SampleFigure::new("packets_per_s", found.rate),
+            SampleFigure::new(SENDER_BOUND, f64::from(u8::from(found.sender_bound))),
         ];
         for (load, ages) in LOADS.into_iter().zip(ages).filter(|(_, ages)| !ages.is_empty()) {
             let at = |share| ages.value_at_quantile(share);
@@ -286,9 +286,9 @@ impl<'a> Bed<'a> {
                 ("latency_p999_ns", at(0.999)),
                 ("latency_max_ns", ages.max()),
             ];
-            figures.extend(
-                of.map(|(metric, ns)| Figure::new(metric, ns as f64).under("load_percent", load)),
-            );
+            figures.extend(of.map(|(metric, ns)| {
+                SampleFigure::new(metric, ns as f64).under("load_percent", load)
+            }));
         }
         let params = params![port = backend, mode = mode, size = size, queues = queues];
         let params = params.and(self.wired.into_iter().flat_map(Wired::params));
@@ -302,11 +302,11 @@ mod tests {
 
     use super::*;
     use crate::job::measured;
-    use crate::report::Report;
+    use crate::report::BenchReport;
 
     #[test]
     fn every_receiver_has_a_rate_and_latencies() {
-        let plan = Plan { samples: 1, window: Duration::from_millis(20), limit: None };
+        let plan = SamplingPlan { samples: 1, window: Duration::from_millis(20), limit: None };
         let sought = Sought::of(&Effort { quick: true, ..Effort::default() });
         let report = measured("noloss", plan, |mut job| noloss(&sought, None, &mut job)).unwrap();
         // A quick run has no other programs.
@@ -327,9 +327,9 @@ mod tests {
 
     #[test]
     fn a_run_is_stopped_at_once() {
-        let plan = Plan { samples: 1, window: Duration::from_millis(500), limit: None };
+        let plan = SamplingPlan { samples: 1, window: Duration::from_millis(500), limit: None };
         let (stop, sought) = (AtomicBool::new(true), Sought::of(&Effort::default()));
-        let mut report = Report::new("test".into());
+        let mut report = BenchReport::new("test".into());
         let mut tell = |_: u32, _: &str| {};
         let mut job = Job::new("noloss", plan, &mut report, &stop, &mut tell);
         noloss(&sought, None, &mut job).unwrap();

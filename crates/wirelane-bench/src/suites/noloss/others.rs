@@ -10,10 +10,10 @@ use hdrhistogram::Histogram;
 
 use super::path::{Nature, TRIALS};
 use crate::job::go_on;
-use crate::peers::capture::{self, Counts, PROGRAMS};
-use crate::peers::process::{Output, Running, SETTLE};
+use crate::peers::capture::{self, PROGRAMS, ReportedCounts};
+use crate::peers::process::{ProgramOutput, RunningProgram, SETTLE};
 use crate::peers::{find, missing, testpmd};
-use crate::suites::noloss::path::{Bound, Load, Path, Trial};
+use crate::suites::noloss::path::{Bound, NolossLoad, NolossTrial, Path};
 use crate::task::Task;
 use wirelane::error::{Error, Result};
 use wirelane::port::Backend;
@@ -71,7 +71,7 @@ impl Other {
     }
 
     /// Whether it receives at `far`, as far as it can be observed.
-    fn is_ready(&self, running: &Running, far: &Site) -> bool {
+    fn is_ready(&self, running: &RunningProgram, far: &Site) -> bool {
         let said = |mark| running.stdout().contains(mark) || running.stderr().contains(mark);
         let program = self.program();
         program.map_or_else(|| testpmd::is_receiving(running.id(), far), |own| said(own.ready))
@@ -83,41 +83,41 @@ impl Other {
     }
 
     /// The capturing program, if it is one.
-    fn program(&self) -> Option<&'static capture::Program> {
+    fn program(&self) -> Option<&'static capture::CaptureProgram> {
         PROGRAMS.iter().find(|program| program.name == self.name)
     }
 
     /// The numbers of received and dropped packets that it reports.
-    fn counts(&self, output: &Output) -> Option<Counts> {
+    fn counts(&self, output: &ProgramOutput) -> Option<ReportedCounts> {
         let Some(program) = self.program() else {
             let count = |name| testpmd::accumulated(&output.stdout, name);
             let (captured, dropped) = (count("RX-packets:")?, count("RX-dropped:")?);
-            return Some(Counts { captured, dropped });
+            return Some(ReportedCounts { captured, dropped });
         };
         program.counts(&output.stdout, &output.stderr)
     }
 }
 
 /// A program at the other end of the cable.
-pub(super) struct Program<'a> {
+pub(super) struct ReceiveProgram<'a> {
     pub(super) other: Other,
     pub(super) size: usize,
-    pub(super) load: Load<'a>,
+    pub(super) load: NolossLoad<'a>,
     pub(super) far: &'a Site,
     /// The CPU that receives, the same as for Wirelane's port.
     pub(super) cpu: u32,
     pub(super) stop: &'a AtomicBool,
 }
 
-impl Program<'_> {
+impl ReceiveProgram<'_> {
     pub(super) fn command(&self) -> Result<Command> {
         self.other.command(self.far.interface(), self.size, self.cpu)
     }
 
     /// Starts it, sends `trials` times, and ends it.
-    fn run(&self, rate: Option<f64>, window: Duration, trials: usize) -> Result<Trial> {
-        let mut running = Running::start(&mut self.command()?, &[self.cpu], Some(self.far))?;
-        let is_ready = |running: &Running| self.other.is_ready(running, self.far);
+    fn run(&self, rate: Option<f64>, window: Duration, trials: usize) -> Result<NolossTrial> {
+        let mut running = RunningProgram::start(&mut self.command()?, &[self.cpu], Some(self.far))?;
+        let is_ready = |running: &RunningProgram| self.other.is_ready(running, self.far);
         running.wait_until(is_ready, LIMIT, self.stop)?;
         thread::sleep(SETTLE);
         let (mut sent, mut elapsed) = (0, Duration::ZERO);
@@ -132,11 +132,11 @@ impl Program<'_> {
         let unclear = || Error::failed(self.other.name, "does not tell how many packets it had");
         let counts = self.other.counts(&output).ok_or_else(unclear)?;
         let received = counts.captured.min(sent.saturating_sub(counts.dropped));
-        Ok(Trial { sent, received, elapsed })
+        Ok(NolossTrial { sent, received, elapsed })
     }
 }
 
-impl Path for Program<'_> {
+impl Path for ReceiveProgram<'_> {
     fn bound(&mut self, window: Duration) -> Result<Bound> {
         Ok(self.run(None, window, 1)?.bound(window))
     }

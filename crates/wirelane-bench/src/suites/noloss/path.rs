@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use hdrhistogram::Histogram;
 
 use crate::job::go_on;
-use crate::suites::noloss::receiver::{self, Receiver, Stamp};
+use crate::suites::noloss::receiver::{self, PortReceiver, Stamp};
 use crate::suites::senders;
 use wirelane::error::{Error, Result};
 use wirelane::placement::Placement;
@@ -28,13 +28,13 @@ pub(super) type Nature = (&'static str, String, u64);
 
 /// The result of one trial.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Trial {
+pub(super) struct NolossTrial {
     pub(super) sent: u64,
     pub(super) received: u64,
     pub(super) elapsed: Duration,
 }
 
-impl Trial {
+impl NolossTrial {
     /// The rate of the sender, in packets per second.
     pub(super) fn rate(&self) -> f64 {
         self.sent as f64 / self.elapsed.as_secs_f64().max(f64::MIN_POSITIVE)
@@ -85,7 +85,7 @@ pub(super) trait Path {
 fn try_often(
     stop: &AtomicBool,
     window: Duration,
-    mut trial: impl FnMut() -> Result<Trial>,
+    mut trial: impl FnMut() -> Result<NolossTrial>,
 ) -> Result<Shot> {
     let mut shots = 1;
     loop {
@@ -99,13 +99,13 @@ fn try_often(
 }
 
 /// A sender in the kernel, at one end of the cable.
-pub(super) struct Load<'a> {
+pub(super) struct NolossLoad<'a> {
     near: &'a Site,
     frames: Vec<Vec<u8>>,
     cpu: Option<u32>,
 }
 
-impl<'a> Load<'a> {
+impl<'a> NolossLoad<'a> {
     /// A sender of packets of `size` bytes, on this CPU.
     pub(super) fn new(near: &'a Site, size: usize, cpu: Option<u32>) -> Result<Self> {
         Ok(Self { near, frames: senders::frames(FLOWS, size)?, cpu })
@@ -134,26 +134,31 @@ impl<'a> Load<'a> {
 }
 
 /// A port of Wirelane at the other end.
-pub(super) struct Cable<'a> {
-    load: Load<'a>,
-    receiver: Receiver,
+pub(super) struct CablePath<'a> {
+    load: NolossLoad<'a>,
+    receiver: PortReceiver,
 }
 
-impl<'a> Cable<'a> {
+impl<'a> CablePath<'a> {
     /// Opens the port `spec` at a site. In a lab it may take all packets away from the host.
     pub(super) fn new(
-        load: Load<'a>,
+        load: NolossLoad<'a>,
         spec: &Spec,
         at: Option<(&Site, Option<Take>)>,
         placement: &Placement,
     ) -> Result<Self> {
-        let receiver = Receiver::start(spec, at, placement, Stamp::InPacket, LOADS.len())?;
+        let receiver = PortReceiver::start(spec, at, placement, Stamp::InPacket, LOADS.len())?;
         Ok(Self { load, receiver })
     }
 
     /// Sends at `rate`, or as fast as possible with `None`. Ages are added to a histogram, if there
     /// is one.
-    fn trial(&mut self, rate: Option<f64>, window: Duration, ages: Option<u8>) -> Result<Trial> {
+    fn trial(
+        &mut self,
+        rate: Option<f64>,
+        window: Duration,
+        ages: Option<u8>,
+    ) -> Result<NolossTrial> {
         let before = self.receiver.received();
         self.receiver.record(ages);
         let sent = self.load.send(rate, window)?;
@@ -161,13 +166,13 @@ impl<'a> Cable<'a> {
         let received = self.receiver.received() - before;
         self.receiver.record(None);
         if !self.receiver.is_alive() {
-            return Ok(Trial { sent: sent.frames, received: 0, elapsed: window });
+            return Ok(NolossTrial { sent: sent.frames, received: 0, elapsed: window });
         }
-        Ok(Trial { sent: sent.frames, received, elapsed: sent.elapsed })
+        Ok(NolossTrial { sent: sent.frames, received, elapsed: sent.elapsed })
     }
 }
 
-impl Path for Cable<'_> {
+impl Path for CablePath<'_> {
     fn bound(&mut self, window: Duration) -> Result<Bound> {
         Ok(self.trial(None, window, None)?.bound(window))
     }
@@ -200,11 +205,12 @@ impl<'a> Simulated<'a> {
     }
 
     /// A trial at `rate`. Ages are added to a histogram, if there is one.
-    fn trial(&mut self, rate: f64, window: Duration, ages: Option<u8>) -> Result<Trial> {
+    fn trial(&mut self, rate: f64, window: Duration, ages: Option<u8>) -> Result<NolossTrial> {
         let rate = rate.max(1.0) as u64;
         let text = format!("sim:1?flows={FLOWS}&size={}&rate={rate}", self.size);
         let spec: Spec = text.parse()?;
-        let receiver = Receiver::start(&spec, None, self.placement, Stamp::OfPort, LOADS.len())?;
+        let receiver =
+            PortReceiver::start(&spec, None, self.placement, Stamp::OfPort, LOADS.len())?;
         receiver.record(ages);
         let begin = Instant::now();
         thread::sleep(window);
@@ -220,7 +226,7 @@ impl<'a> Simulated<'a> {
         // The interface generates packets at the requested rate, so the time follows from the
         // count.
         let elapsed = Duration::from_secs_f64(sent as f64 / rate as f64);
-        Ok(Trial { sent, received, elapsed })
+        Ok(NolossTrial { sent, received, elapsed })
     }
 }
 
@@ -251,13 +257,14 @@ mod tests {
     #[test]
     fn a_trial_passes_with_all_or_not_at_all() {
         let second = Duration::from_secs(1);
-        let trial =
-            |sent, received| Trial { sent, received, elapsed: Duration::from_secs(2) }.shot(second);
+        let trial = |sent, received| {
+            NolossTrial { sent, received, elapsed: Duration::from_secs(2) }.shot(second)
+        };
         assert_eq!((trial(10, 10).loss_ratio(), trial(10, 10).rate), (0.0, 5.0));
         assert_eq!(trial(10, 9).loss_ratio(), 0.1);
         assert_eq!(trial(10, 11).loss_ratio(), 0.0);
         assert_eq!(trial(0, 0).loss_ratio(), 1.0);
-        let bound = |received| Trial { sent: 10, received, elapsed: second }.bound(second);
+        let bound = |received| NolossTrial { sent: 10, received, elapsed: second }.bound(second);
         assert_eq!((bound(10).rate, bound(10).failed.is_some()), (10.0, false));
         assert!(bound(9).failed.is_some());
     }

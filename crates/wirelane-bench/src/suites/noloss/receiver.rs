@@ -41,14 +41,14 @@ const COUNT: u8 = u8::MAX;
 const END: u8 = u8::MAX - 1;
 
 /// An open port with a thread per queue.
-pub(super) struct Receiver {
+pub(super) struct PortReceiver {
     port: Port,
     crew: Crew<Result<Vec<Histogram<u64>>>>,
     baton: Arc<AtomicU8>,
     rx: Vec<Arc<RxCounters>>,
 }
 
-impl Receiver {
+impl PortReceiver {
     /// Opens `spec`, at a site if there is one, with `histograms` for ages. The user's port takes
     /// from the host what `Take` permits; other ports take all packets.
     ///
@@ -118,7 +118,7 @@ impl Receiver {
         }
     }
 
-    /// False if it has failed; [`Receiver::finish`] returns the error.
+    /// False if it has failed; [`PortReceiver::finish`] returns the error.
     pub(super) fn is_alive(&self) -> bool {
         !self.crew.wait(Duration::ZERO)
     }
@@ -145,7 +145,7 @@ pub(super) fn add(sums: &mut Vec<Histogram<u64>>, histograms: Vec<Histogram<u64>
     }
 }
 
-impl Drop for Receiver {
+impl Drop for PortReceiver {
     fn drop(&mut self) {
         // The crew waits for its threads.
         self.baton.store(END, Ordering::Release);

@@ -89,12 +89,12 @@ pub(super) struct QdiscSample {
 }
 
 /// Frame memory and CPUs for measurements, one after the other.
-pub(super) struct Bench {
+pub(super) struct QdiscBench {
     pools: Vec<Pool>,
     cpus: Vec<u32>,
 }
 
-impl Bench {
+impl QdiscBench {
     /// Takes the memory.
     ///
     /// # Errors
@@ -293,7 +293,7 @@ mod tests {
 
     #[test]
     fn locks_are_as_documented() {
-        let mut bench = Bench::new().unwrap();
+        let mut bench = QdiscBench::new().unwrap();
         let mut sample = |discipline, producers, batch| {
             let sample = bench.measure(&case(discipline, producers, batch), WINDOW).unwrap();
             assert_eq!(sample.dropped, 0, "{discipline}");
@@ -320,7 +320,7 @@ mod tests {
 
     #[test]
     fn a_batch_enqueued_at_once_shares_its_lock() {
-        let mut bench = Bench::new().unwrap();
+        let mut bench = QdiscBench::new().unwrap();
         let mut locks = |discipline| {
             let case = QdiscCase { batched: true, ..case(discipline, 1, 32) };
             bench.measure(&case, WINDOW).unwrap().locks_per_packet
@@ -331,7 +331,7 @@ mod tests {
 
     #[test]
     fn bypass_is_what_it_says() {
-        let mut bench = Bench::new().unwrap();
+        let mut bench = QdiscBench::new().unwrap();
         let mut bypassed =
             |discipline| bench.measure(&case(discipline, 1, 32), WINDOW).unwrap().bypassed;
         assert_eq!((bypassed(BYPASS), bypassed(NO_BYPASS)), (1.0, 0.0));
@@ -340,7 +340,7 @@ mod tests {
 
     #[test]
     fn impossible_cases_are_refused() {
-        let mut bench = Bench::new().unwrap();
+        let mut bench = QdiscBench::new().unwrap();
         let fine = case(QdiscKind::Fifo, 1, 1);
         for wrong in [
             QdiscCase { producers: 0, ..fine },

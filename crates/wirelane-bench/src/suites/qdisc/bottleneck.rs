@@ -25,7 +25,7 @@ use wirelane::qdisc::QdiscSpec;
 use wirelane::stats::TxCounters;
 
 use super::bench::SUITE;
-use crate::row::{Row, Subject, params};
+use crate::row::{FigureRow, RowSubject, params};
 
 const CASE: &str = "bottleneck";
 /// The disciplines, without and with limits on the ring (BQL) and on a sender (TSQ).
@@ -57,12 +57,12 @@ const FRAMES: u32 = 2048;
 /// The samples, by discipline and round.
 #[derive(Default)]
 pub(super) struct Bottleneck {
-    samples: [Vec<Sample>; SPECS.len()],
+    samples: [Vec<BottleneckSample>; SPECS.len()],
 }
 
 /// The sample of one run.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Sample {
+struct BottleneckSample {
     /// The median wait of control packets, in nanoseconds.
     median: f64,
     longest: f64,
@@ -81,12 +81,12 @@ impl Bottleneck {
         Ok(())
     }
 
-    pub(super) fn rows(&self) -> Vec<Row> {
+    pub(super) fn rows(&self) -> Vec<FigureRow> {
         let mut rows = Vec::new();
         for (spec, samples) in SPECS.iter().zip(&self.samples) {
             let params = params![qdisc = *spec];
-            let subject = Subject { suite: SUITE, case: CASE, peer: None, params };
-            let mut row = |metric, of: fn(&Sample) -> f64| {
+            let subject = RowSubject { suite: SUITE, case: CASE, peer: None, params };
+            let mut row = |metric, of: fn(&BottleneckSample) -> f64| {
                 rows.push(subject.row(metric, samples.iter().map(of).collect()));
             };
             row("control_wait_ms", |sample| sample.median / 1e6);
@@ -100,10 +100,10 @@ impl Bottleneck {
 }
 
 /// Sends bulk and control packets through the discipline of `spec` for the whole period.
-fn sample(spec: &str, round: u32) -> Result<Sample> {
-    let link = Arc::new(Link::default());
+fn sample(spec: &str, round: u32) -> Result<BottleneckSample> {
+    let link = Arc::new(BottleneckLink::default());
     let counters = Arc::new(TxCounters::new(0));
-    let end = End {
+    let end = BottleneckTx {
         link: Arc::clone(&link),
         counters: Arc::clone(&counters),
         ring: VecDeque::with_capacity(SLOTS),
@@ -111,8 +111,8 @@ fn sample(spec: &str, round: u32) -> Result<Sample> {
     };
     let spec: QdiscSpec = spec.parse()?;
     let egress = Egress::new(&spec, Tx::new(end, counters));
-    let mut bulk = Sender::new(&egress, BULK, ORDINARY)?;
-    let mut control = Sender::new(&egress, CONTROL, LLDP)?;
+    let mut bulk = BottleneckSender::new(&egress, BULK, ORDINARY)?;
+    let mut control = BottleneckSender::new(&egress, CONTROL, LLDP)?;
     for tick in 0..END / TICK {
         let now = tick * TICK;
         link.now.store(now, Ordering::Relaxed);
@@ -137,7 +137,7 @@ fn sample(spec: &str, round: u32) -> Result<Sample> {
     waits.sort_unstable();
     let at = |place: usize| waits.get(place).copied().unwrap_or(0) as f64;
     let used = link.bytes.load(Ordering::Relaxed) * BYTE;
-    Ok(Sample {
+    Ok(BottleneckSample {
         median: at(waits.len() / 2),
         longest: at(waits.len().saturating_sub(1)),
         lost: control.dropped as f64 / control.offered.max(1) as f64,
@@ -150,7 +150,7 @@ const LLDP: [u8; 2] = [0x88, 0xcc];
 const ORDINARY: [u8; 2] = [0x88, 0xb5];
 
 /// A sender of packets of one kind. It keeps packets that the discipline does not accept.
-struct Sender {
+struct BottleneckSender {
     handle: EgressHandle,
     pool: Pool,
     batch: Batch,
@@ -160,7 +160,7 @@ struct Sender {
     dropped: u64,
 }
 
-impl Sender {
+impl BottleneckSender {
     fn new(egress: &Egress, length: usize, ethertype: [u8; 2]) -> Result<Self> {
         let config = PoolConfig { chunks: FRAMES, chunk_size: 2048, ..PoolConfig::default() };
         let mut packet = vec![2; length];
@@ -202,7 +202,7 @@ impl Sender {
 
 /// The link's time, and its results.
 #[derive(Default)]
-struct Link {
+struct BottleneckLink {
     /// The simulated time.
     now: AtomicU64,
     /// Bytes sent since queues have settled.
@@ -211,15 +211,15 @@ struct Link {
     waits: Mutex<Vec<u64>>,
 }
 
-impl Link {
+impl BottleneckLink {
     fn waits(&self) -> MutexGuard<'_, Vec<u64>> {
         self.waits.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// The transmitting end of the link.
-struct End {
-    link: Arc<Link>,
+struct BottleneckTx {
+    link: Arc<BottleneckLink>,
     counters: Arc<TxCounters>,
     /// The time when each packet in the ring will have left.
     ring: VecDeque<u64>,
@@ -227,7 +227,7 @@ struct End {
     free: u64,
 }
 
-impl Transmit for End {
+impl Transmit for BottleneckTx {
     fn transmit(&mut self, batch: &mut Batch) -> usize {
         let now = self.link.now.load(Ordering::Relaxed);
         let taken = batch.len().min(SLOTS - self.ring.len());
@@ -278,7 +278,7 @@ mod tests {
     fn bands_pass_the_queue_and_limits_empty_the_ring() {
         let [fifo, fifo_bql, small, both, bands, bands_bql] =
             SPECS.map(|spec| sample(spec, 1).unwrap());
-        let ms = |sample: Sample| sample.median / 1e6;
+        let ms = |sample: BottleneckSample| sample.median / 1e6;
         let all = [fifo, fifo_bql, small, both, bands, bands_bql];
         assert!((172.0..182.0).contains(&ms(fifo)), "{all:?}");
         assert!((56.0..62.0).contains(&ms(bands)), "the ring alone: {all:?}");

@@ -20,7 +20,7 @@ use wirelane_os::{affinity, link};
 
 use super::bench::SUITE;
 use crate::published::{Difference, difference};
-use crate::row::{Row, Subject, params};
+use crate::row::{FigureRow, RowSubject, params};
 use crate::suites::bed;
 use crate::suites::programs::Drops;
 use crate::suites::senders;
@@ -38,14 +38,14 @@ const FAREWELL: Duration = Duration::from_millis(200);
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// A cable whose far end drops packets, until this is dropped.
-struct Cable {
+struct DropCable {
     lab: Lab,
     _drop: Drops,
 }
 
 /// The sender, and the samples: nanoseconds per packet through the discipline and around it.
 pub(super) struct Kernel {
-    cable: Option<Cable>,
+    cable: Option<DropCable>,
     interface: String,
     frames: Vec<Vec<u8>>,
     cpu: u32,
@@ -60,7 +60,7 @@ impl Kernel {
     pub(super) fn new(port: Option<&Spec>) -> Result<Self> {
         let cable = match port {
             Some(_) => None,
-            None => Some(Cable::new()?),
+            None => Some(DropCable::new()?),
         };
         let interface = match (&cable, port) {
             (Some(cable), _) => cable.lab.near.interface().to_owned(),
@@ -142,11 +142,11 @@ impl Kernel {
         Ok(elapsed.as_nanos() as f64 / packets as f64)
     }
 
-    pub(super) fn rows(&self) -> Vec<Row> {
+    pub(super) fn rows(&self) -> Vec<FigureRow> {
         let interface = if self.cable.is_some() { "veth" } else { "named" };
         let of = |path: &'static str| {
             let params = params![path = path, port = "packet", interface = interface, size = SIZE];
-            Subject { suite: SUITE, case: CASE, peer: None, params }
+            RowSubject { suite: SUITE, case: CASE, peer: None, params }
         };
         let mut rows = Vec::new();
         for ((way, _), samples) in WAYS.iter().zip(&self.samples) {
@@ -165,7 +165,7 @@ impl Kernel {
     }
 }
 
-impl Cable {
+impl DropCable {
     fn new() -> Result<Self> {
         let lab = Lab::new(LabConfig::default())?;
         let near = lab.near.interface();
@@ -223,7 +223,8 @@ mod tests {
             assert_eq!(rows.len(), 5, "{rows:?}");
             assert!(rows.iter().all(|row| row.params.has(("interface", interface))));
             let of = |path, metric| {
-                let is_it = |row: &&Row| row.params.has(("path", path)) && row.metric == metric;
+                let is_it =
+                    |row: &&FigureRow| row.params.has(("path", path)) && row.metric == metric;
                 rows.iter().find(is_it).unwrap().samples.clone()
             };
             let [queued, bypassing] = WAYS.map(|(path, _)| of(path, "ns_per_packet"));

@@ -21,15 +21,15 @@ use wirelane::qdisc::QdiscKind;
 use wirelane_cli::output::plural;
 
 use self::bench::{
-    Bench, MAX_PRODUCERS, QdiscCase, QdiscSample, SUITE, uncontended_lock, uncontended_mutex,
+    MAX_PRODUCERS, QdiscBench, QdiscCase, QdiscSample, SUITE, uncontended_lock, uncontended_mutex,
 };
 use self::bottleneck::Bottleneck;
 use self::kernel::Kernel;
-use self::rings::Rings;
+use self::rings::RingPair;
 use crate::effort::Effort;
-use crate::job::{Job, Plan};
+use crate::job::{Job, SamplingPlan};
 use crate::published::{Difference, difference, lock_operation, lock_pair};
-use crate::row::{Params, Row, Source, Subject, params};
+use crate::row::{FigureRow, Params, PublishedFigure, RowSubject, params};
 use crate::statistics::rounds::Rounds;
 use crate::suite::Suite;
 
@@ -55,8 +55,8 @@ impl Suite for QdiscSuite {
     const NAME: &'static str = SUITE;
     const USUAL: [u64; 2] = [25, 60];
 
-    fn plan(&self, effort: &Effort) -> Plan {
-        Plan::of_loops(effort)
+    fn plan(&self, effort: &Effort) -> SamplingPlan {
+        SamplingPlan::of_loops(effort)
     }
 
     fn run(&self, job: &mut Job<'_>) -> Result<()> {
@@ -88,10 +88,10 @@ const PAIRS: usize = 1 << 19;
 /// No memory for the frames or the simulated port; a discipline lost packets; `port` cannot be
 /// used.
 fn qdisc(port: Option<&Spec>, has_peers: bool, job: &mut Job<'_>) -> Result<()> {
-    let Plan { samples, window, limit } = job.plan;
-    let mut bench = Bench::new()?;
+    let SamplingPlan { samples, window, limit } = job.plan;
+    let mut bench = QdiscBench::new()?;
     let mut cases: Vec<_> = cases().into_iter().map(|case| (case, Vec::new())).collect();
-    let mut rings = Rings::new(&job.report.machine);
+    let mut rings = RingPair::new(&job.report.machine);
     let mut locks = [Vec::new(), Vec::new()];
     let cores = job.report.machine.cores as usize;
     let mut kernel = match Kernel::new(port) {
@@ -225,16 +225,16 @@ fn params(case: &QdiscCase) -> Params {
 
 /// A figure of the 2014 qdisc paper. The paper has them for one CPU that sends prepared frames of
 /// minimum size one at a time.
-fn source(case: &QdiscCase, of: Difference) -> Option<Source> {
+fn source(case: &QdiscCase, of: Difference) -> Option<PublishedFigure> {
     let is_comparable = case.producers == 1 && case.size == 64 && case.batch == 1 && !case.build;
     is_comparable.then(|| difference(of).source())
 }
 
-fn discipline_rows(cases: &[(QdiscCase, Vec<QdiscSample>)]) -> Vec<Row> {
+fn discipline_rows(cases: &[(QdiscCase, Vec<QdiscSample>)]) -> Vec<FigureRow> {
     let mut rows = Vec::new();
     for (case, own) in cases {
         let (peer, params) = (None, params(case));
-        let subject = Subject { suite: SUITE, case: name(case.discipline), peer, params };
+        let subject = RowSubject { suite: SUITE, case: name(case.discipline), peer, params };
         let mut add = |metric, samples| rows.push(subject.row(metric, samples));
         let each = |figure: fn(&QdiscSample) -> f64| own.iter().map(figure).collect::<Vec<_>>();
         // The difference to another discipline in the same round, in nanoseconds.
@@ -285,9 +285,9 @@ fn discipline_rows(cases: &[(QdiscCase, Vec<QdiscSample>)]) -> Vec<Row> {
 }
 
 /// A pair of operations, and one operation: the 2014 qdisc paper counts operations of 8 ns.
-fn lock_rows(peer: Option<&'static str>, pairs: Vec<f64>) -> [Row; 2] {
+fn lock_rows(peer: Option<&'static str>, pairs: Vec<f64>) -> [FigureRow; 2] {
     let operations = pairs.iter().map(|pair| pair / 2.0).collect();
-    let subject = Subject { suite: SUITE, case: "lock", peer, params: Params::default() };
+    let subject = RowSubject { suite: SUITE, case: "lock", peer, params: Params::default() };
     [
         subject.row("ns_per_pair", pairs).with_source(Some(lock_pair().source())),
         subject.row("ns_per_operation", operations).with_source(Some(lock_operation().source())),
@@ -300,12 +300,13 @@ mod tests {
     use std::sync::atomic::AtomicBool;
 
     use super::*;
-    use crate::report::Report;
+    use crate::report::BenchReport;
 
-    const BRIEF: Plan = Plan { samples: 2, window: Duration::from_millis(1), limit: None };
+    const BRIEF: SamplingPlan =
+        SamplingPlan { samples: 2, window: Duration::from_millis(1), limit: None };
 
-    fn measure(plan: Plan, stop: bool) -> Report {
-        let (mut report, stop) = (Report::new("test".into()), AtomicBool::new(stop));
+    fn measure(plan: SamplingPlan, stop: bool) -> BenchReport {
+        let (mut report, stop) = (BenchReport::new("test".into()), AtomicBool::new(stop));
         qdisc(None, false, &mut Job::new(SUITE, plan, &mut report, &stop, &mut |_, _| {})).unwrap();
         report
     }
@@ -345,7 +346,7 @@ mod tests {
 
     #[test]
     fn a_run_ends_in_time_or_when_told_to() {
-        let hurried = measure(Plan { limit: Some(Duration::ZERO), ..BRIEF }, false);
+        let hurried = measure(SamplingPlan { limit: Some(Duration::ZERO), ..BRIEF }, false);
         assert!(hurried.rows.iter().all(|row| row.samples.len() <= 1));
         let stopped = measure(BRIEF, true);
         assert!(stopped.rows.iter().all(|row| row.case == "lock"), "{:?}", stopped.rows);

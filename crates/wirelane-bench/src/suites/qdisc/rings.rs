@@ -11,8 +11,8 @@ use super::distance::{Distance, round_trip_ns};
 use super::ring::{bulk_two_cores, pair_one_core};
 use super::rte_ring::{self, RingFigure};
 use crate::machine::Machine;
-use crate::report::Report;
-use crate::row::{Row, Subject, median, params};
+use crate::report::BenchReport;
+use crate::row::{FigureRow, RowSubject, median, params};
 
 const PEER: &str = "rte_ring";
 const PAIRS: usize = 1 << 19;
@@ -58,7 +58,7 @@ struct RingSample {
 }
 
 /// Wirelane's ring and DPDK's, in cycles.
-pub(super) struct Rings {
+pub(super) struct RingPair {
     cycles: Option<f64>,
     ours: Vec<RingSample>,
     peers: Vec<RingSample>,
@@ -74,7 +74,7 @@ pub(super) struct Rings {
     have_moved: bool,
 }
 
-impl Rings {
+impl RingPair {
     pub(super) fn new(machine: &Machine) -> Self {
         let cycles = machine.cycles_per_ns;
         let two_cores = machine.cores >= 2;
@@ -173,11 +173,11 @@ impl Rings {
         is_alike(first, now).then(|| Distance::of(first))
     }
 
-    pub(super) fn finish(self, report: &mut Report) {
+    pub(super) fn finish(self, report: &mut BenchReport) {
         let is_in_cycles = self.cycles.is_some();
         if !self.round_trips.is_empty() {
             let params = params![cores = 2_u64];
-            let cpus = Subject { suite: SUITE, case: "cpus", peer: None, params };
+            let cpus = RowSubject { suite: SUITE, case: "cpus", peer: None, params };
             report.rows.push(cpus.row("round_trip_ns", by_round(&self.round_trips)));
         }
         for (figure, _) in RINGS {
@@ -239,7 +239,7 @@ fn ring_row(
     peer: Option<&'static str>,
     is_in_cycles: bool,
     samples: Vec<f64>,
-) -> Row {
+) -> FigureRow {
     let (multi, cores, bulk, metrics) = match figure {
         RingFigure::Pair { multi } => (multi, 1_u64, 1, ["ns_per_pair", "cycles_per_pair"]),
         RingFigure::TwoCores { multi, bulk } => {
@@ -249,7 +249,7 @@ fn ring_row(
     let case = if multi { "mpmc" } else { "spsc" };
     let apart = apart.map(|apart| ("apart", apart.as_str().into()));
     let params = params![cores = cores, bulk = bulk].and(apart);
-    let subject = Subject { suite: SUITE, case, peer, params };
+    let subject = RowSubject { suite: SUITE, case, peer, params };
     subject.row(metrics[usize::from(is_in_cycles)], samples)
 }
 
@@ -259,7 +259,7 @@ mod tests {
 
     const FIGURE: RingFigure = RingFigure::TwoCores { multi: true, bulk: 32 };
 
-    fn rings(ours: &[(u32, Distance, f64)], peers: &[(u32, Distance, f64)]) -> Report {
+    fn rings(ours: &[(u32, Distance, f64)], peers: &[(u32, Distance, f64)]) -> BenchReport {
         let of = |samples: &[(u32, Distance, f64)]| {
             let sample = |(round, apart, value): &(u32, Distance, f64)| RingSample {
                 round: *round,
@@ -269,7 +269,7 @@ mod tests {
             };
             samples.iter().map(sample).collect()
         };
-        let rings = Rings {
+        let rings = RingPair {
             cycles: Some(2.0),
             ours: of(ours),
             peers: of(peers),
@@ -279,7 +279,7 @@ mod tests {
             two_cores: true,
             have_moved: false,
         };
-        let mut report = Report::new("test".into());
+        let mut report = BenchReport::new("test".into());
         rings.finish(&mut report);
         report.finish();
         report
@@ -296,7 +296,7 @@ mod tests {
         // Ratios of rounds 3 and 4. In round 1 the distances differed, and round 2 has one side
         // only.
         assert_eq!(ratios, [[0.5, 2.0]]);
-        let target = |report: &Report| {
+        let target = |report: &BenchReport| {
             let what = "Ring, many to many, 32 at a time, two cores";
             let mut targets = report.targets.iter();
             targets.find(|target| target.what.starts_with(what)).unwrap().values.clone()

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use wirelane_os::affinity;
 
-use crate::peers::process::Running;
+use crate::peers::process::RunningProgram;
 use crate::peers::{find, missing, testpmd};
 
 /// The program.
@@ -45,7 +45,7 @@ pub fn measure(timeout: Duration, stop: &AtomicBool) -> Result<Vec<(RingFigure, 
     let cpus = affinity::allowed_cpus().unwrap_or_default();
     let mut run = || {
         let input = "ring_perf_autotest\nquit\n";
-        let mut running = Running::start_with(&mut command, input, &cpus, None)?;
+        let mut running = RunningProgram::start_with(&mut command, input, &cpus, None)?;
         running.wait_until_ended(timeout, stop)?;
         Ok(running.stdout())
     };

@@ -18,13 +18,13 @@ use wirelane_lab::Site;
 use wirelane_lab::leftovers::{self, Folder};
 use wirelane_os::iface;
 
-use super::load::{Load, Sent, Shape};
-use crate::job::{Ended, Job, go_on, pause};
-use crate::peers::process::{Output, Running, SETTLE};
-use crate::peers::recorders::{Recorder, Recording};
+use super::load::{LoadSent, PacketLengths, RecordLoad};
+use crate::job::{Job, TimedOutput, go_on, pause};
+use crate::peers::process::{ProgramOutput, RunningProgram, SETTLE};
+use crate::peers::recorders::{RecordProgram, RecordTask};
 use crate::row::Params;
-use crate::suites::bed::{self, Ends};
-use crate::wire::{Counter, Wired};
+use crate::suites::bed::{self, CableEnds};
+use crate::wire::{InterfaceCounter, Wired};
 
 /// How long a program may take to get ready, and to end.
 const LIMIT: Duration = Duration::from_secs(30);
@@ -34,7 +34,7 @@ const GRACE: Duration = Duration::from_secs(2);
 const MOST_ON_DISK: u64 = 4 << 30;
 
 /// Where programs write to, and the CPUs.
-pub(super) struct Bed<'a> {
+pub(super) struct RecordBed<'a> {
     pub(super) own: &'a Path,
     pub(super) folder: Folder,
     /// `disk` or `memory`, as in rows.
@@ -48,7 +48,7 @@ pub(super) struct Bed<'a> {
 
 /// The result of a recorder's run with a sender.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Trial {
+pub(super) struct RecordTrial {
     pub(super) sent: u64,
     pub(super) recorded: u64,
     pub(super) elapsed: Duration,
@@ -60,7 +60,7 @@ pub(super) struct Trial {
     pub(super) index_bytes: u64,
 }
 
-impl Trial {
+impl RecordTrial {
     pub(super) fn rate(&self) -> f64 {
         self.sent as f64 / self.elapsed.as_secs_f64().max(f64::MIN_POSITIVE)
     }
@@ -70,7 +70,7 @@ impl Trial {
     }
 }
 
-impl<'a> Bed<'a> {
+impl<'a> RecordBed<'a> {
     /// In a directory of `disk`, or in memory without one.
     pub(super) fn new(own: &'a Path, disk: Option<&Path>) -> Result<Self> {
         let parent = disk.unwrap_or(Path::new(leftovers::MEMORY));
@@ -108,25 +108,25 @@ impl<'a> Bed<'a> {
     }
 
     /// Runs a program to its end, on all CPUs.
-    pub(super) fn run(&self, mut command: Command, job: &mut Job<'_>) -> Result<Ended> {
+    pub(super) fn run(&self, mut command: Command, job: &mut Job<'_>) -> Result<TimedOutput> {
         job.run(&mut command, &self.cpus, None, 10 * LIMIT)
     }
 }
 
 /// A cable, and the bed at its end.
-pub(super) struct Cable<'a> {
-    pub(super) bed: &'a Bed<'a>,
-    ends: Ends,
+pub(super) struct RecordCable<'a> {
+    pub(super) bed: &'a RecordBed<'a>,
+    ends: CableEnds,
     /// The mode that Wirelane reported.
     mode: OnceCell<String>,
 }
 
-impl<'a> Cable<'a> {
+impl<'a> RecordCable<'a> {
     /// At the user's port, or else in a lab, where the longest packets are one frame.
-    pub(super) fn new(bed: &'a Bed<'a>, wired: Option<Wired>) -> Result<Self> {
+    pub(super) fn new(bed: &'a RecordBed<'a>, wired: Option<Wired>) -> Result<Self> {
         const HEADER: usize = 14;
-        let lab = || bed::cable(1, HEADER + usize::from(u16::MAX)).map(Ends::Lab);
-        let ends = wired.map_or_else(lab, |wired| Ok(Ends::Wired(wired)))?;
+        let lab = || bed::cable(1, HEADER + usize::from(u16::MAX)).map(CableEnds::Lab);
+        let ends = wired.map_or_else(lab, |wired| Ok(CableEnds::Wired(wired)))?;
         Ok(Self { bed, ends, mode: OnceCell::new() })
     }
 
@@ -136,10 +136,10 @@ impl<'a> Cable<'a> {
     }
 
     /// The sender at the near end.
-    pub(super) fn load(&self) -> Option<Load<'_>> {
+    pub(super) fn load(&self) -> Option<RecordLoad<'_>> {
         let (cpu, most_bytes) = (self.bed.sender(), self.bed.most_bytes);
-        let is_lab = matches!(&self.ends, Ends::Lab(_));
-        self.near().map(|near| Load { near, is_lab, cpu, most_bytes })
+        let is_lab = matches!(&self.ends, CableEnds::Lab(_));
+        self.near().map(|near| RecordLoad { near, is_lab, cpu, most_bytes })
     }
 
     /// The end that records.
@@ -148,8 +148,8 @@ impl<'a> Cable<'a> {
     }
 
     /// Whether packets of this shape pass, and this recorder can record them.
-    pub(super) fn takes(&self, shape: Shape, recorder: &Recorder) -> bool {
-        let Ends::Wired(wired) = &self.ends else { return true };
+    pub(super) fn takes(&self, shape: PacketLengths, recorder: &RecordProgram) -> bool {
+        let CableEnds::Wired(wired) = &self.ends else { return true };
         let is_socket = !self.ends.is_xdp() || recorder.is_ours();
         // A packet may exceed the MTU by the Ethernet header and one VLAN tag.
         let fits = |site: &Site| {
@@ -170,20 +170,20 @@ impl<'a> Cable<'a> {
     /// hosts send, packets are recorded for the second time, and all count.
     pub(super) fn trial(
         &self,
-        recorder: &Recorder,
+        recorder: &RecordProgram,
         index: bool,
-        (shape, rate, warm, window): (Shape, Option<f64>, Duration, Duration),
+        (shape, rate, warm, window): (PacketLengths, Option<f64>, Duration, Duration),
         job: &mut Job<'_>,
-    ) -> Result<Trial> {
+    ) -> Result<RecordTrial> {
         let (far, stop, port) = (self.far(), job.stop, self.ends.port());
         self.bed.in_folder(|folder| {
             let failed = |error| Error::io(folder.display().to_string(), "mkdir", error);
             recorder.prepare(folder).map_err(failed)?;
-            let recording = Recording {
+            let recording = RecordTask {
                 own: self.bed.own,
                 source: if recorder.is_ours() { &port } else { far.interface() },
                 folder,
-                is_super: shape == Shape::Super,
+                is_super: shape == PacketLengths::Super,
                 index,
                 compress: None,
             };
@@ -192,7 +192,7 @@ impl<'a> Cable<'a> {
                 command.args(self.ends.options());
             }
             job.note(&command);
-            let mut running = Running::start(&mut command, self.bed.recorders(), Some(far))?;
+            let mut running = RunningProgram::start(&mut command, self.bed.recorders(), Some(far))?;
             running.wait_for(recorder.ready, LIMIT, stop)?;
             thread::sleep(SETTLE);
             // A card may lose its link for seconds when it gets an XDP program (igb_xdp_setup).
@@ -222,8 +222,8 @@ impl<'a> Cable<'a> {
             if let Some(mode) = recorder.mode(&output.stdout) {
                 self.mode.get_or_init(|| mode);
             }
-            let all = Sent { frames: counts.captured + counts.dropped, elapsed: window };
-            let Sent { frames, elapsed } = sent.unwrap_or(all);
+            let all = LoadSent { frames: counts.captured + counts.dropped, elapsed: window };
+            let LoadSent { frames, elapsed } = sent.unwrap_or(all);
             if sent.is_none() && frames == 0 {
                 return Err(self.ends.nothing_came());
             }
@@ -234,13 +234,18 @@ impl<'a> Cable<'a> {
             let recorded = counts.captured.saturating_sub(warmed);
             let recorded = recorded.min(frames.saturating_sub(counts.dropped));
             let (bytes, index_bytes) = (size(folder, &|_| true), size(folder, &is_index));
-            Ok(Trial { sent: frames, recorded, elapsed, cpu, bytes, index_bytes })
+            Ok(RecordTrial { sent: frames, recorded, elapsed, cpu, bytes, index_bytes })
         })
     }
 
     /// Ends a program that has recorded for `time`. The index of stenotype may take much longer
     /// than the packets.
-    fn end(&self, running: Running, recorder: &Recorder, time: Duration) -> Result<Output> {
+    fn end(
+        &self,
+        running: RunningProgram,
+        recorder: &RecordProgram,
+        time: Duration,
+    ) -> Result<ProgramOutput> {
         if recorder.ends_with_a_packet {
             return self.end_with_packets(running, LIMIT / 2 + 20 * time);
         }
@@ -249,11 +254,15 @@ impl<'a> Cable<'a> {
 
     /// Ends a program that checks for the signal only when a packet arrives. Some versions of
     /// stenotype hang after a loss.
-    pub(super) fn end_with_packets(&self, mut running: Running, limit: Duration) -> Result<Output> {
+    pub(super) fn end_with_packets(
+        &self,
+        mut running: RunningProgram,
+        limit: Duration,
+    ) -> Result<ProgramOutput> {
         running.ask_to_end();
         let (load, deadline) = (self.load(), Instant::now() + limit);
         while running.is_running() && Instant::now() < deadline {
-            load.as_ref().map_or(Ok(()), Load::push)?;
+            load.as_ref().map_or(Ok(()), RecordLoad::push)?;
             thread::sleep(Duration::from_millis(100));
         }
         running.wait(GRACE)
@@ -264,10 +273,10 @@ impl<'a> Cable<'a> {
 /// link may be down for a time, and packets from other hosts are lost. The driver may report the
 /// link before packets arrive, and may reset its counter.
 fn until_one_comes(far: &Site, stop: &AtomicBool) -> Result<()> {
-    let (mut before, end) = (Counter::Received.read(far)?, Instant::now() + LIMIT);
+    let (mut before, end) = (InterfaceCounter::Received.read(far)?, Instant::now() + LIMIT);
     while Instant::now() < end {
         pause(Duration::from_millis(10), stop)?;
-        let now = Counter::Received.read(far)?;
+        let now = InterfaceCounter::Received.read(far)?;
         if now > before {
             break;
         }

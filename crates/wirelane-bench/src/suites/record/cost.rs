@@ -8,20 +8,20 @@ use std::time::Duration;
 
 use wirelane::error::Result;
 
-use super::bed::{Cable, Trial};
-use super::load::Shape;
-use crate::job::{Case, Figure, Job, Sample};
-use crate::peers::recorders::{Recorder, STENOTYPE};
+use super::bed::{RecordCable, RecordTrial};
+use super::load::PacketLengths;
+use crate::job::{Case, Job, Sample, SampleFigure};
+use crate::peers::recorders::{RecordProgram, STENOTYPE};
 use crate::row::{Params, params};
 
 const CASE: &str = "cost";
 const WITHOUT_INDEX: &str = "cost-without-index";
 /// Shapes, and packets per second.
-const OFFERED: [(Shape, u64); 4] = [
-    (Shape::Small, 250_000),
-    (Shape::Imix, 250_000),
-    (Shape::Full, 100_000),
-    (Shape::Super, 2_500),
+const OFFERED: [(PacketLengths, u64); 4] = [
+    (PacketLengths::Small, 250_000),
+    (PacketLengths::Imix, 250_000),
+    (PacketLengths::Full, 100_000),
+    (PacketLengths::Super, 2_500),
 ];
 /// Bytes sent before the measurement: more than Wirelane's buffers hold.
 const WARM_BYTES: f64 = 80e6;
@@ -29,15 +29,20 @@ const WARM_BYTES: f64 = 80e6;
 const SHORTEST: Duration = Duration::from_millis(700);
 
 /// Measures every program with packets of every shape.
-pub(super) fn cost(cable: &Cable<'_>, recorders: &[Recorder], job: &mut Job<'_>) -> Result<()> {
+pub(super) fn cost(
+    cable: &RecordCable<'_>,
+    recorders: &[RecordProgram],
+    job: &mut Job<'_>,
+) -> Result<()> {
     let (window, is_short) = (job.plan.window.max(SHORTEST), job.effort.is_short());
     let is_outside = cable.load().is_none();
     let mut cases = Vec::new();
     // Packets from other hosts have any size.
     let offered = if is_outside { &OFFERED[..1] } else { &OFFERED[..] };
     for (shape, offered) in offered.iter().copied() {
-        let is_left_out = is_short && !is_outside && !matches!(shape, Shape::Imix | Shape::Full);
-        let takes_part = |one: &&Recorder| !is_left_out && cable.takes(shape, one);
+        let is_left_out =
+            is_short && !is_outside && !matches!(shape, PacketLengths::Imix | PacketLengths::Full);
+        let takes_part = |one: &&RecordProgram| !is_left_out && cable.takes(shape, one);
         for recorder in recorders.iter().filter(takes_part).copied() {
             let case = |index| {
                 let title = match is_outside {
@@ -70,23 +75,30 @@ pub(super) fn cost(cable: &Cable<'_>, recorders: &[Recorder], job: &mut Job<'_>)
 }
 
 /// The figures of a trial with this shape and rate, with an index or without.
-fn sample(cable: &Cable<'_>, shape: Shape, offered: u64, index: bool, trial: &Trial) -> Sample {
+fn sample(
+    cable: &RecordCable<'_>,
+    shape: PacketLengths,
+    offered: u64,
+    index: bool,
+    trial: &RecordTrial,
+) -> Sample {
     // The number and size of packets from other hosts are unknown.
     let is_outside = cable.load().is_none();
     let ns = trial.cpu.as_nanos() as f64 / trial.recorded.max(1) as f64;
     let mut figures = Vec::new();
     if !is_outside {
-        figures.push(Figure::new("cpu_ns_per_byte", ns / shape.mean()));
+        figures.push(SampleFigure::new("cpu_ns_per_byte", ns / shape.mean()));
     }
-    figures.push(Figure::new("cpu_ns_per_packet", ns));
-    figures.push(Figure::new("lost_share", trial.lost() as f64 / trial.sent.max(1) as f64));
+    figures.push(SampleFigure::new("cpu_ns_per_packet", ns));
+    figures.push(SampleFigure::new("lost_share", trial.lost() as f64 / trial.sent.max(1) as f64));
     if index {
         let packets = trial.bytes.saturating_sub(trial.index_bytes);
-        figures.push(Figure::new("cost_index_share", trial.index_bytes as f64 / packets as f64));
+        figures
+            .push(SampleFigure::new("cost_index_share", trial.index_bytes as f64 / packets as f64));
     }
     let mut params = cable.params();
     if is_outside {
-        figures.push(Figure::new("packets_per_s", trial.rate()));
+        figures.push(SampleFigure::new("packets_per_s", trial.rate()));
     } else {
         params = params.and(params![size = shape.name(), offered = offered].0);
     }

@@ -30,7 +30,7 @@ const HEADERS: usize = 14 + 20 + 8;
 
 /// Lengths of packets, without frame check sequence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Shape {
+pub(super) enum PacketLengths {
     Small,
     /// 7:4:1 of 64, 594 and 1518 bytes.
     Imix,
@@ -39,7 +39,7 @@ pub(super) enum Shape {
     Super,
 }
 
-impl Shape {
+impl PacketLengths {
     pub(super) const ALL: [Self; 4] = [Self::Small, Self::Imix, Self::Full, Self::Super];
 
     /// The name in rows.
@@ -79,13 +79,13 @@ impl Shape {
 
 /// The result of sending.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Sent {
+pub(super) struct LoadSent {
     pub(super) frames: u64,
     pub(super) elapsed: Duration,
 }
 
 /// A sender at one end of the cable.
-pub(super) struct Load<'a> {
+pub(super) struct RecordLoad<'a> {
     pub(super) near: &'a Site,
     /// Whether the interface belongs to a lab, so that the stack may send to it.
     pub(super) is_lab: bool,
@@ -95,23 +95,23 @@ pub(super) struct Load<'a> {
     pub(super) most_bytes: u64,
 }
 
-impl Load<'_> {
+impl RecordLoad<'_> {
     /// Sends packets of this shape for `window`: `rate` per second, or as many as possible with
     /// `None`.
     pub(super) fn send(
         &self,
-        shape: Shape,
+        shape: PacketLengths,
         rate: Option<f64>,
         window: Duration,
         stop: &AtomicBool,
-    ) -> Result<Sent> {
+    ) -> Result<LoadSent> {
         let most = (self.most_bytes as f64 / shape.mean()) as u64;
         let count = rate.map_or(u64::MAX, |rate| (rate * window.as_secs_f64()).ceil() as u64);
         self.at_the_end(|| {
-            let mut source = Source::new(self.near, shape)?;
-            let mut pace = Pace::new(rate, source.least());
+            let mut source = TrafficSender::new(self.near, shape)?;
+            let mut pace = DueFrames::new(rate, source.least());
             let begin = Instant::now();
-            let mut sent = Sent::default();
+            let mut sent = LoadSent::default();
             // The limit for a sender that does not keep up.
             while sent.frames < count.min(most)
                 && sent.elapsed < window + window / 4
@@ -136,13 +136,13 @@ impl Load<'_> {
 
     /// Sends a packet: some programs check their signals only when a packet arrives.
     pub(super) fn push(&self) -> Result<()> {
-        let shape = if self.is_lab { Shape::Super } else { Shape::Small };
-        self.at_the_end(|| match Source::new(self.near, shape)? {
-            Source::Socket(socket, _) => {
+        let shape = if self.is_lab { PacketLengths::Super } else { PacketLengths::Small };
+        self.at_the_end(|| match TrafficSender::new(self.near, shape)? {
+            TrafficSender::Socket(socket, _) => {
                 let sent = socket.send_to(&[0; 64], (NOBODY, 9));
                 sent.map(drop).map_err(|error| Error::io("push", "sendto", error))
             }
-            mut kernel @ Source::Kernel(_) => kernel.send(1).map(drop),
+            mut kernel @ TrafficSender::Kernel(_) => kernel.send(1).map(drop),
         })
     }
 
@@ -160,15 +160,15 @@ impl Load<'_> {
 }
 
 /// The sending object.
-enum Source {
+enum TrafficSender {
     /// Senders that take turns, each with its number of packets.
     Kernel(Vec<(LiveSender, u32)>),
     Socket(UdpSocket, u64),
 }
 
-impl Source {
-    fn new(near: &Site, shape: Shape) -> Result<Self> {
-        if shape == Shape::Super {
+impl TrafficSender {
+    fn new(near: &Site, shape: PacketLengths) -> Result<Self> {
+        if shape == PacketLengths::Super {
             let failed = |call| move |error| Error::io("load", call, error);
             // The entry may exist already.
             let _ = link::add_neighbour(near.interface(), NOBODY, NOBODY_MAC);
@@ -224,13 +224,13 @@ impl Source {
 static PAYLOAD: [u8; DATAGRAM] = [0xA5; DATAGRAM];
 
 /// Computes when frames are due.
-struct Pace {
+struct DueFrames {
     rate: Option<f64>,
     least: u64,
     granted: f64,
 }
 
-impl Pace {
+impl DueFrames {
     fn new(rate: Option<f64>, least: u64) -> Self {
         Self { rate, least, granted: 0.0 }
     }
@@ -263,16 +263,16 @@ mod tests {
 
     #[test]
     fn shapes_are_as_long_as_they_say() {
-        assert_eq!(Shape::Imix.mean().round(), 362.0);
-        let name = |shape: Shape| shape.name().parse::<f64>().unwrap();
-        for shape in [Shape::Small, Shape::Full, Shape::Super] {
+        assert_eq!(PacketLengths::Imix.mean().round(), 362.0);
+        let name = |shape: PacketLengths| shape.name().parse::<f64>().unwrap();
+        for shape in [PacketLengths::Small, PacketLengths::Full, PacketLengths::Super] {
             assert_eq!(shape.mean(), name(shape));
         }
     }
 
     #[test]
     fn a_pace_is_kept_and_what_is_late_is_forgotten() {
-        let mut pace = Pace::new(Some(1e6), 64);
+        let mut pace = DueFrames::new(Some(1e6), 64);
         let mut due = |ms| {
             let due = pace.due(Duration::from_millis(ms));
             pace.sent(due.unwrap_or(0));
@@ -283,6 +283,6 @@ mod tests {
         assert_eq!(due(3), Ok(1000));
         assert_eq!(due(1003), Ok(10_000));
         assert_eq!(due(1004), Ok(1000));
-        assert_eq!(Pace::new(None, 64).due(Duration::ZERO), Ok(256));
+        assert_eq!(DueFrames::new(None, 64).due(Duration::ZERO), Ok(256));
     }
 }

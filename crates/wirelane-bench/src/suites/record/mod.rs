@@ -30,14 +30,14 @@ use clap::Args;
 use wirelane::error::{Error, Result};
 use wirelane_cli::args;
 
-use self::bed::{Bed, Cable};
-use self::load::Shape;
+use self::bed::{RecordBed, RecordCable};
+use self::load::PacketLengths;
 use crate::effort::Effort;
-use crate::job::{Job, Plan};
+use crate::job::{Job, SamplingPlan};
 use crate::peers::recorders::RECORDERS;
 use crate::suite::Suite;
-use crate::suites::parts::{self as shares, Parts};
-use crate::wire::{Wire, Wired};
+use crate::suites::parts::{self as shares, TimeShares};
+use crate::wire::{WireOptions, Wired};
 
 const CASES: [&str; 5] = ["parts", "sim", "query", "cost", "veth"];
 /// Bytes of the store that is queried, in full and with `--quick`.
@@ -46,7 +46,7 @@ const STORE: [u64; 2] = [1_000_000_000, 64_000_000];
 /// How many seconds [`CASES`] take within a report, with `--quick` and in full.
 const PARTS: [[u64; 5]; 2] = [[4, 8, 10, 14, 0], [10, 41, 18, 155, 53]];
 /// The shapes that a report has time to search for: each search takes half a minute per program.
-const BRIEF: [Shape; 1] = [Shape::Imix];
+const BRIEF: [PacketLengths; 1] = [PacketLengths::Imix];
 
 /// Measure recording to a directory: the highest rate without loss, CPU time per byte, the cost of
 /// the index, and how long a query takes; beside tcpdump, dumpcap, netsniff-ng and stenotype.
@@ -66,7 +66,7 @@ pub struct RecordSuite {
     #[arg(long = "case", value_name = "CASE", value_parser = CASES)]
     cases: Vec<String>,
     #[command(flatten)]
-    wire: Wire,
+    wire: WireOptions,
 }
 
 impl Suite for RecordSuite {
@@ -79,8 +79,8 @@ impl Suite for RecordSuite {
         self.disk = Some(folder.to_owned());
     }
 
-    fn plan(&self, effort: &Effort) -> Plan {
-        Plan::of(effort, [2000, 500, 200])
+    fn plan(&self, effort: &Effort) -> SamplingPlan {
+        SamplingPlan::of(effort, [2000, 500, 200])
     }
 
     fn run(&self, job: &mut Job<'_>) -> Result<()> {
@@ -89,7 +89,7 @@ impl Suite for RecordSuite {
         if let Some(wired) = &wired {
             self.check(wired)?;
         }
-        let bed = job.or_skip("all", Bed::new(&own, self.disk.as_deref()));
+        let bed = job.or_skip("all", RecordBed::new(&own, self.disk.as_deref()));
         let Some(bed) = &bed else { return Ok(()) };
         let has_all = !self.wire.is_named();
         let is_outside = wired.as_ref().is_some_and(|wired| wired.near.is_none());
@@ -99,14 +99,14 @@ impl Suite for RecordSuite {
         });
         let [parts, sim, query, cost, veth] = wanted;
         let quick = job.effort.quick;
-        let mut shares = Parts::of(&PARTS[usize::from(!quick)], wanted, job.plan.limit);
+        let mut shares = TimeShares::of(&PARTS[usize::from(!quick)], wanted, job.plan.limit);
         if parts {
             parts::parts(bed, &mut job.within(shares.limit(0)))?;
         }
         if sim {
             sim::sim(bed, &mut job.within(shares.limit(1)))?;
         }
-        let cable = Cable::new(bed, wired);
+        let cable = RecordCable::new(bed, wired);
         if query {
             let bytes = self.store.unwrap_or(STORE[usize::from(quick)]);
             let cable = cable.as_ref().ok().filter(|_| !quick);
@@ -127,7 +127,7 @@ impl Suite for RecordSuite {
         if veth && quick && self.cases.is_empty() {
             job.skip("veth", "a quick run has no time to search for every program");
         } else if veth {
-            let shapes = if job.effort.brief { &BRIEF[..] } else { &Shape::ALL };
+            let shapes = if job.effort.brief { &BRIEF[..] } else { &PacketLengths::ALL };
             veth::veth(&cable, &recorders, shapes, &mut job.within(shares.limit(4)))?;
         }
         Ok(())

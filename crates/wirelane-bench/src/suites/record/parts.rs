@@ -18,9 +18,9 @@ use wirelane_pcap::{
 };
 use wirelane_store::{EXTENT_SIZE, ExtentHeader, IndexBuilder};
 
-use super::bed::Bed;
-use super::traffic::{MEAN, Traffic};
-use crate::job::{Case, Figure, Job, Sample};
+use super::bed::RecordBed;
+use super::traffic::{MEAN, RecordTraffic};
+use crate::job::{Case, Job, Sample, SampleFigure};
 use crate::row::params;
 
 const LZ4: &str = "lz4";
@@ -34,15 +34,15 @@ const FLOWS: u64 = 10_000;
 const BITS: f64 = MEAN * 8.0;
 
 /// Measures both parts.
-pub(super) fn parts(bed: &Bed<'_>, job: &mut Job<'_>) -> Result<()> {
+pub(super) fn parts(bed: &RecordBed<'_>, job: &mut Job<'_>) -> Result<()> {
     let lz4 = job.find(LZ4);
     let pieces = &pieces();
     let params = || params![size = "imix", flows = FLOWS];
     let index = |_: &mut Job<'_>| Ok(index(pieces));
     let compress = |job: &mut Job<'_>| {
-        let ours = Figure::new("bytes_per_s", compress(pieces)?);
+        let ours = SampleFigure::new("bytes_per_s", compress(pieces)?);
         let theirs = lz4.as_ref().map(|program| theirs(program, pieces, bed, job)).transpose()?;
-        let theirs = theirs.map(|speed| Figure::new("bytes_per_s", speed).of(LZ4));
+        let theirs = theirs.map(|speed| SampleFigure::new("bytes_per_s", speed).of(LZ4));
         Ok([ours].into_iter().chain(theirs).into())
     };
     let title = format!("compressing a segment, beside {LZ4} -1");
@@ -54,15 +54,15 @@ pub(super) fn parts(bed: &Bed<'_>, job: &mut Job<'_>) -> Result<()> {
 
 /// Blocks of the length of an extent on disk, and the ranges of the packets in them.
 #[derive(Default)]
-struct Piece {
+struct ExtentBlocks {
     blocks: Vec<u8>,
     packets: Vec<Range<usize>>,
 }
 
 /// The pieces of a segment.
-fn pieces() -> Vec<Piece> {
-    let mut traffic = Traffic::new();
-    let (mut pieces, mut piece) = (Vec::new(), Piece::default());
+fn pieces() -> Vec<ExtentBlocks> {
+    let mut traffic = RecordTraffic::new();
+    let (mut pieces, mut piece) = (Vec::new(), ExtentBlocks::default());
     // The packets of [`FLOWS`] flows, repeated.
     let round = FLOWS * super::traffic::PACKETS_OF_FLOW;
     for number in 0..PACKETS {
@@ -86,13 +86,13 @@ fn pieces() -> Vec<Piece> {
     pieces
 }
 
-fn bytes(pieces: &[Piece]) -> f64 {
+fn bytes(pieces: &[ExtentBlocks]) -> f64 {
     pieces.iter().map(|piece| piece.blocks.len()).sum::<usize>() as f64
 }
 
 /// Nanoseconds of a packet, the share of a core for every Gbit/s, and the length of the index as a
 /// share of the packets' length.
-fn index(pieces: &[Piece]) -> Sample {
+fn index(pieces: &[ExtentBlocks]) -> Sample {
     let begin = clock::thread_cpu_ns();
     let mut index = IndexBuilder::new(1);
     let mut offset = 0;
@@ -115,7 +115,7 @@ fn index(pieces: &[Piece]) -> Sample {
 }
 
 /// Bytes per second of CPU time.
-fn compress(pieces: &[Piece]) -> Result<f64> {
+fn compress(pieces: &[ExtentBlocks]) -> Result<f64> {
     let failed = |error| Error::io(COMPRESS, "compress", error);
     let options = CompressionOptions::fastest(Compression::Lz4);
     let mut compressor = FrameCompressor::new(options).map_err(failed)?;
@@ -128,7 +128,12 @@ fn compress(pieces: &[Piece]) -> Result<f64> {
 }
 
 /// The same for the other program.
-fn theirs(program: &Path, pieces: &[Piece], bed: &Bed<'_>, job: &mut Job<'_>) -> Result<f64> {
+fn theirs(
+    program: &Path,
+    pieces: &[ExtentBlocks],
+    bed: &RecordBed<'_>,
+    job: &mut Job<'_>,
+) -> Result<f64> {
     bed.in_folder(|folder| {
         let file = folder.join("segment");
         let all: Vec<_> = pieces.iter().map(|piece| piece.blocks.as_slice()).collect();

@@ -15,12 +15,12 @@ use wirelane_os::clock;
 use wirelane_pcap::{Direction, LINK_TYPE_ETHERNET, Record, Source};
 use wirelane_store::{Directory, StoreOptions, StoreWriter};
 
-use super::bed::{self, Bed, Cable};
-use super::steno::{Recorded, STENOGRAPHER};
-use super::traffic::{Flow, MEAN, PACKETS_OF_FLOW, Traffic};
+use super::bed::{self, RecordBed, RecordCable};
+use super::steno::{STENOGRAPHER, StenoRecording};
+use super::traffic::{FlowAddresses, MEAN, PACKETS_OF_FLOW, RecordTraffic};
 use crate::job::{Job, go_on};
 use crate::peers::find;
-use crate::row::{Row, Subject, params};
+use crate::row::{FigureRow, RowSubject, params};
 use crate::statistics::rounds::Rounds;
 
 const CASE: &str = "query";
@@ -36,12 +36,17 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Measures each question, with a store of about `bytes`. With a cable, stenographer is measured,
 /// too.
-pub(super) fn query(bed: &Bed<'_>, cable: Option<&Cable<'_>>, bytes: u64, job: &mut Job<'_>) {
+pub(super) fn query(
+    bed: &RecordBed<'_>,
+    cable: Option<&RecordCable<'_>>,
+    bytes: u64,
+    job: &mut Job<'_>,
+) {
     job.find(TCPDUMP);
     job.tell("writing a store to be queried");
     let result = bed.in_folder(|folder| {
         let begin = Instant::now();
-        let store = Store::write(folder, bytes, job.stop)?;
+        let store = KnownStore::write(folder, bytes, job.stop)?;
         let limit = job.left(begin);
         let questions = store.ask(bed, &mut job.within(limit))?;
         Ok((store, questions))
@@ -51,7 +56,7 @@ pub(super) fn query(bed: &Bed<'_>, cable: Option<&Cable<'_>>, bytes: u64, job: &
         job.round = 1;
         let result = bed.in_folder(|folder| {
             job.tell("letting stenotype record the same packets");
-            let recorded = Recorded::write(cable, folder, store.packets, job)?;
+            let recorded = StenoRecording::write(cable, folder, store.packets, job)?;
             let server = recorded.serve(job.stop)?;
             let result = store.ask_steno(&recorded, bed, &mut questions, job);
             // It may fail when it is asked to end.
@@ -73,7 +78,7 @@ pub(super) fn query(bed: &Bed<'_>, cable: Option<&Cable<'_>>, bytes: u64, job: &
 }
 
 /// A store, and its known content.
-struct Store {
+struct KnownStore {
     path: PathBuf,
     /// The time of the first packet.
     begin: u64,
@@ -82,7 +87,7 @@ struct Store {
 }
 
 /// A query.
-struct Question {
+struct StoreQuery {
     name: &'static str,
     expression: String,
     /// The requested time: from the first value to the second.
@@ -93,7 +98,7 @@ struct Question {
     found: [u64; 3],
 }
 
-impl Store {
+impl KnownStore {
     /// Writes about `bytes`.
     fn write(folder: &Path, bytes: u64, stop: &AtomicBool) -> Result<Self> {
         let path = folder.join("store");
@@ -105,7 +110,7 @@ impl Store {
             StoreWriter::create(&store.path, StoreOptions::default()).map_err(failed)?;
         let source = Source { link_type: LINK_TYPE_ETHERNET, ..Source::default() };
         let mut lane = writer.lane(&[source], None).map_err(failed)?;
-        let mut traffic = Traffic::new();
+        let mut traffic = RecordTraffic::new();
         for number in 0..packets {
             if number % BATCH == 0 {
                 lane.tick(clock::monotonic_ns());
@@ -139,19 +144,21 @@ impl Store {
         self.begin + share as u64
     }
 
-    fn questions(&self) -> Vec<Question> {
+    fn questions(&self) -> Vec<StoreQuery> {
         let middle = self.packets / 2;
-        let flow = Flow::new(Traffic::flow(middle));
+        let flow = FlowAddresses::new(RecordTraffic::flow(middle));
         let half = ASKED.as_nanos() as u64 / 2;
         let time = Some([self.time(middle) - half, self.time(middle) + half]);
-        let question = |name, expression, time| Question {
+        let question = |name, expression, time| StoreQuery {
             name,
             expression,
             time,
             samples: Default::default(),
             found: [0; 3],
         };
-        let busiest = Flow::new((0..1000).min_by_key(|flow| Flow::new(*flow).server).unwrap_or(0));
+        let busiest = FlowAddresses::new(
+            (0..1000).min_by_key(|flow| FlowAddresses::new(*flow).server).unwrap_or(0),
+        );
         vec![
             question("an address, five minutes", format!("host {}", flow.client), time),
             question("a busy address, five minutes", format!("host {}", busiest.server), time),
@@ -159,7 +166,7 @@ impl Store {
         ]
     }
 
-    fn ask(&self, bed: &Bed<'_>, job: &mut Job<'_>) -> Result<Vec<Question>> {
+    fn ask(&self, bed: &RecordBed<'_>, job: &mut Job<'_>) -> Result<Vec<StoreQuery>> {
         let mut questions = self.questions();
         'rounds: for round in Rounds::new(job.plan.samples, job.plan.limit) {
             job.round = round;
@@ -195,9 +202,9 @@ impl Store {
     /// Sends the same queries to stenographer, for the same part of the time.
     fn ask_steno(
         &self,
-        recorded: &Recorded,
-        bed: &Bed<'_>,
-        questions: &mut [Question],
+        recorded: &StenoRecording,
+        bed: &RecordBed<'_>,
+        questions: &mut [StoreQuery],
         job: &mut Job<'_>,
     ) -> Result<()> {
         let share = |time: u64| (time - self.begin) as f64 / SPAN.as_nanos() as f64;
@@ -223,8 +230,8 @@ impl Store {
     /// The time of Wirelane's query, and the number of packets that it finds.
     fn ours(
         &self,
-        bed: &Bed<'_>,
-        question: &Question,
+        bed: &RecordBed<'_>,
+        question: &StoreQuery,
         job: &mut Job<'_>,
     ) -> Result<(Duration, u64)> {
         forget(&self.path)?;
@@ -246,8 +253,8 @@ impl Store {
     fn theirs(
         &self,
         program: &Path,
-        bed: &Bed<'_>,
-        question: &Question,
+        bed: &RecordBed<'_>,
+        question: &StoreQuery,
         job: &mut Job<'_>,
     ) -> Result<(Duration, u64)> {
         forget(&self.path)?;
@@ -280,12 +287,12 @@ impl Store {
     }
 }
 
-impl Question {
-    fn rows(&self, subject: &Subject) -> Vec<Row> {
+impl StoreQuery {
+    fn rows(&self, subject: &RowSubject) -> Vec<FigureRow> {
         let mut rows = Vec::new();
         let peers = [None, Some(TCPDUMP), Some(STENOGRAPHER)].into_iter();
         for ((peer, samples), found) in peers.zip(&self.samples).zip(self.found) {
-            let subject = Subject { peer, ..subject.clone() };
+            let subject = RowSubject { peer, ..subject.clone() };
             if !samples.is_empty() {
                 rows.push(subject.row("latency_ms", samples.clone()));
                 rows.push(subject.row("packets_found", vec![found as f64]));
@@ -311,7 +318,7 @@ fn forget(folder: &Path) -> Result<()> {
 }
 
 /// The number of packets in a file.
-fn count(file: &Path, bed: &Bed<'_>, job: &mut Job<'_>) -> Result<u64> {
+fn count(file: &Path, bed: &RecordBed<'_>, job: &mut Job<'_>) -> Result<u64> {
     let Some(program) = find(TCPDUMP) else { return Ok(1) };
     let mut command = Command::new(program);
     command.args(["-n", "--count", "-r"]).arg(file);

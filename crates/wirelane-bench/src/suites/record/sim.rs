@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use wirelane::error::{Error, Result};
 
-use super::bed::{self, Bed};
+use super::bed::{self, RecordBed};
 use super::load::FLOWS;
-use crate::job::{Case, Figure, Job, Sample};
-use crate::peers::recorders::{OURS, Recording};
+use crate::job::{Case, Job, Sample, SampleFigure};
+use crate::peers::recorders::{OURS, RecordTask};
 use crate::row::params;
 use crate::suites::bed::{DD, dd_direct};
 
@@ -24,7 +24,7 @@ const MOST_PACKETS: f64 = 4e6;
 const WAYS: [(u64, Option<&str>); 3] = [(1, None), (2, None), (1, Some("lz4"))];
 
 /// Measures each length of packets, in each way.
-pub(super) fn sim(bed: &Bed<'_>, job: &mut Job<'_>) -> Result<()> {
+pub(super) fn sim(bed: &RecordBed<'_>, job: &mut Job<'_>) -> Result<()> {
     let is_quick = job.effort.quick;
     job.find(DD);
     let mut cases = Vec::new();
@@ -53,7 +53,7 @@ pub(super) fn sim(bed: &Bed<'_>, job: &mut Job<'_>) -> Result<()> {
 
 /// Packets of one length.
 struct Recordings<'a> {
-    bed: &'a Bed<'a>,
+    bed: &'a RecordBed<'a>,
     size: &'static str,
     mean: f64,
     queues: u64,
@@ -62,7 +62,7 @@ struct Recordings<'a> {
 }
 
 /// Bytes in the directory, and the times of `wirelane record`.
-struct Written {
+struct RecordedBytes {
     bytes: u64,
     elapsed: Duration,
     cpu: Duration,
@@ -84,23 +84,23 @@ impl Recordings<'_> {
         }
         let per_s = |amount: f64| amount / ours.elapsed.as_secs_f64();
         let figures = [
-            Some(Figure::new("bytes_per_s", per_s(ours.bytes as f64))),
-            rate.map(|rate| Figure::new("bytes_per_s", rate).of(DD)),
-            Some(Figure::new("plain_bytes_per_s", per_s(plain))),
-            Some(Figure::new("packets_per_s", per_s(self.packets as f64))),
-            Some(Figure::new("cpu_ns_per_byte", ours.cpu.as_nanos() as f64 / plain)),
+            Some(SampleFigure::new("bytes_per_s", per_s(ours.bytes as f64))),
+            rate.map(|rate| SampleFigure::new("bytes_per_s", rate).of(DD)),
+            Some(SampleFigure::new("plain_bytes_per_s", per_s(plain))),
+            Some(SampleFigure::new("packets_per_s", per_s(self.packets as f64))),
+            Some(SampleFigure::new("cpu_ns_per_byte", ours.cpu.as_nanos() as f64 / plain)),
         ];
         Ok(figures.into_iter().flatten().into())
     }
 
     /// Records all packets: the interface waits, so none may be missing.
-    fn ours(&self, job: &mut Job<'_>) -> Result<Written> {
+    fn ours(&self, job: &mut Job<'_>) -> Result<RecordedBytes> {
         let Self { bed, size, queues, compress, packets, .. } = *self;
         bed.in_folder(|folder| {
             let source = &format!("sim:{queues}?flows={FLOWS}&count={packets}&size={size}");
             let own = bed.own;
             let recording =
-                Recording { own, source, folder, is_super: false, index: true, compress };
+                RecordTask { own, source, folder, is_super: false, index: true, compress };
             let ended = bed.run(OURS.command(&recording)?, job)?;
             let counts = OURS.counts(&ended.output.stdout, &ended.output.stderr);
             let recorded = counts.map_or(0, |counts| counts.captured);
@@ -109,7 +109,7 @@ impl Recordings<'_> {
                 return Err(Error::failed(CASE, cause));
             }
             let bytes = bed::size(folder, &|_| true);
-            Ok(Written { bytes, elapsed: ended.elapsed, cpu: ended.cpu })
+            Ok(RecordedBytes { bytes, elapsed: ended.elapsed, cpu: ended.cpu })
         })
     }
 

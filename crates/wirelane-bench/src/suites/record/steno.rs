@@ -20,11 +20,11 @@ use wirelane::frame::Batch;
 use wirelane::port::OpenOptions;
 use wirelane_os::clock;
 
-use super::bed::Cable;
-use super::traffic::Traffic;
+use super::bed::RecordCable;
+use super::traffic::RecordTraffic;
 use crate::job::Job;
-use crate::peers::process::Running;
-use crate::peers::recorders::{RECORDERS, Recording, STENOTYPE};
+use crate::peers::process::RunningProgram;
+use crate::peers::recorders::{RECORDERS, RecordTask, STENOTYPE};
 use crate::peers::{find, missing};
 use crate::suites::bed;
 
@@ -38,16 +38,16 @@ const RATE: f64 = 400_000.0;
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// Packets that stenotype has recorded, and the time of recording.
-pub(super) struct Recorded {
+pub(super) struct StenoRecording {
     folder: PathBuf,
     begin: u64,
     end: u64,
 }
 
-impl Recorded {
+impl StenoRecording {
     /// Sends packets 0 to `packets` through the cable, and lets stenotype record them in `folder`.
     pub(super) fn write(
-        cable: &Cable<'_>,
+        cable: &RecordCable<'_>,
         folder: &Path,
         packets: u64,
         job: &mut Job<'_>,
@@ -59,7 +59,7 @@ impl Recorded {
         let steno = steno.ok_or_else(|| Error::failed(STENOTYPE, "is missing"))?;
         let failed = |error| Error::io(folder.display().to_string(), "mkdir", error);
         steno.prepare(folder).map_err(failed)?;
-        let recording = Recording {
+        let recording = RecordTask {
             own: cable.bed.own,
             source: cable.far().interface(),
             folder,
@@ -68,7 +68,8 @@ impl Recorded {
             compress: None,
         };
         let mut command = steno.command(&recording)?;
-        let mut running = Running::start(&mut command, cable.bed.recorders(), Some(cable.far()))?;
+        let mut running =
+            RunningProgram::start(&mut command, cable.bed.recorders(), Some(cable.far()))?;
         running.wait_for(steno.ready, LIMIT, job.stop)?;
         let begin = clock::realtime_ns();
         feed(cable, packets, job.stop)?;
@@ -87,7 +88,7 @@ impl Recorded {
     }
 
     /// Starts the server.
-    pub(super) fn serve(&self, stop: &AtomicBool) -> Result<Running> {
+    pub(super) fn serve(&self, stop: &AtomicBool) -> Result<RunningProgram> {
         let failed = |error| Error::io(self.folder.display().to_string(), "write", error);
         let idle = self.folder.join("idle");
         let script = "#!/bin/sh\nwhile kill -0 $PPID; do sleep 1; done\n";
@@ -114,7 +115,7 @@ impl Recorded {
         command.env("TMPDIR", &self.folder);
         command.arg("-config").arg(&file).args(["-syslog=false", "-v", "2"]);
         let cpus = bed::cpus();
-        let mut running = Running::start(&mut command, &cpus, None)?;
+        let mut running = RunningProgram::start(&mut command, &cpus, None)?;
         running.wait_for("Starting stenotype", LIMIT, stop)?;
         // It looks for files after it starts.
         thread::sleep(Duration::from_secs(2));
@@ -167,7 +168,7 @@ fn path_of(program: &'static str) -> Result<PathBuf> {
 }
 
 /// Sends packets through a packet socket, at [`RATE`].
-fn feed(cable: &Cable<'_>, packets: u64, stop: &AtomicBool) -> Result<()> {
+fn feed(cable: &RecordCable<'_>, packets: u64, stop: &AtomicBool) -> Result<()> {
     let nobody = || Error::failed(STENOTYPE, "nothing of ours sends to it");
     let near = cable.near().ok_or_else(nobody)?;
     let interface = near.interface();
@@ -177,7 +178,7 @@ fn feed(cable: &Cable<'_>, packets: u64, stop: &AtomicBool) -> Result<()> {
     port.start()?;
     let none = || Error::failed(interface, "has no queue to send from");
     let mut tx = ends.into_iter().next().ok_or_else(none)?;
-    let (mut traffic, mut batch) = (Traffic::new(), Batch::default());
+    let (mut traffic, mut batch) = (RecordTraffic::new(), Batch::default());
     let (mut made, begin) = (0, Instant::now());
     while (made < packets || !batch.is_empty()) && !stop.load(Ordering::Relaxed) {
         if made as f64 > RATE * begin.elapsed().as_secs_f64() {

@@ -23,14 +23,14 @@ const HEADERS: usize = 14 + 20 + 20;
 
 /// The addresses and ports of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Flow {
+pub(super) struct FlowAddresses {
     pub(super) client: Ipv4Addr,
     pub(super) server: Ipv4Addr,
     client_port: u16,
     server_port: u16,
 }
 
-impl Flow {
+impl FlowAddresses {
     pub(super) fn new(number: u64) -> Self {
         let bits = mix(number);
         let address = |network: [u8; 4], host: u64| {
@@ -62,12 +62,12 @@ impl Flow {
 }
 
 /// Makes packets.
-pub(super) struct Traffic {
+pub(super) struct RecordTraffic {
     text: Vec<u8>,
     packet: Vec<u8>,
 }
 
-impl Traffic {
+impl RecordTraffic {
     pub(super) fn new() -> Self {
         const WORDS: [&str; 16] = [
             "GET ",
@@ -105,7 +105,7 @@ impl Traffic {
 
     /// The packet of this number.
     pub(super) fn packet(&mut self, number: u64) -> &[u8] {
-        let (flow, bits) = (Flow::new(Self::flow(number)), mix(!number));
+        let (flow, bits) = (FlowAddresses::new(Self::flow(number)), mix(!number));
         let size = SIZES[number as usize % SIZES.len()];
         let packet = &mut self.packet;
         packet.clear();
@@ -154,10 +154,10 @@ mod tests {
 
     #[test]
     fn packets_are_as_long_as_they_say_and_of_their_flow() {
-        let mut traffic = Traffic::new();
+        let mut traffic = RecordTraffic::new();
         let mut bytes = 0;
         for number in 0..12_000 {
-            let flow = Flow::new(Traffic::flow(number));
+            let flow = FlowAddresses::new(RecordTraffic::flow(number));
             let packet = traffic.packet(number);
             bytes += packet.len();
             let addresses = [&packet[26..30], &packet[30..34]];
@@ -170,7 +170,7 @@ mod tests {
     #[test]
     fn nearly_every_flow_has_packets() {
         const PACKETS: u64 = 600_000;
-        let flows: BTreeSet<_> = (0..PACKETS).map(Traffic::flow).collect();
+        let flows: BTreeSet<_> = (0..PACKETS).map(RecordTraffic::flow).collect();
         assert!(
             flows.len() as u64 > PACKETS / PACKETS_OF_FLOW * 98 / 100 - ACTIVE,
             "{}",

@@ -8,11 +8,11 @@ use std::time::Duration;
 use wirelane::error::Result;
 use wirelane_send::ndr::Shot;
 
-use super::bed::{Cable, Trial};
-use super::load::Shape;
+use super::bed::{RecordCable, RecordTrial};
+use super::load::PacketLengths;
 use crate::comparison::SENDER_BOUND;
 use crate::job::{Case, Job, Sample};
-use crate::peers::recorders::Recorder;
+use crate::peers::recorders::RecordProgram;
 use crate::row::{Params, params};
 use crate::suites::bed::Bisection;
 
@@ -24,9 +24,9 @@ const LONGEST_SEARCH: Duration = Duration::from_secs(90);
 
 /// Searches with packets of these shapes, for every program.
 pub(super) fn veth(
-    cable: &Cable<'_>,
-    recorders: &[Recorder],
-    shapes: &[Shape],
+    cable: &RecordCable<'_>,
+    recorders: &[RecordProgram],
+    shapes: &[PacketLengths],
     job: &mut Job<'_>,
 ) -> Result<()> {
     let mut cases = Vec::new();
@@ -45,9 +45,9 @@ pub(super) fn veth(
 
 /// Searches once.
 fn search(
-    cable: &Cable<'_>,
-    recorder: &Recorder,
-    shape: Shape,
+    cable: &RecordCable<'_>,
+    recorder: &RecordProgram,
+    shape: PacketLengths,
     job: &mut Job<'_>,
 ) -> Result<Sample> {
     let duration = job.plan.window;
@@ -55,7 +55,7 @@ fn search(
         let load = (shape, rate, Duration::ZERO, duration);
         cable.trial(recorder, recorder.has_index, load, job)
     };
-    let shot = |trial: Trial| {
+    let shot = |trial: RecordTrial| {
         let (sent, lost, rate) = (trial.sent, trial.lost(), trial.rate());
         Shot { duration, sent, lost, rate }
     };

@@ -17,10 +17,10 @@ use serde_json::Value;
 use wirelane::error::{Error, Result};
 use wirelane::internal::sim::Stream;
 
-use crate::job::{Case, Figure, Job, Sample};
-use crate::peers::process::Running;
+use crate::job::{Case, Job, Sample, SampleFigure};
+use crate::peers::process::RunningProgram;
 use crate::row::params;
-use crate::suites::bed::{self, DD, Place, dd};
+use crate::suites::bed::{self, DD, OutputFolder, dd};
 
 const CASE: &str = "capture";
 const FLOWS: u64 = 256;
@@ -37,11 +37,11 @@ pub(super) fn capture(disk: Option<&Path>, job: &mut Job<'_>) -> Result<()> {
     let Some(cpus) = job.or_skip(CASE, bed::two_cpus(CASE)) else { return Ok(()) };
     let seed = even_seed()?;
     let window = job.plan.window.max(SHORTEST);
-    let places = Place::all(disk, CASE, job);
+    let places = OutputFolder::all(disk, CASE, job);
     let mut cases = Vec::new();
     for place in [None].into_iter().chain(places.iter().map(Some)) {
         for size in [64, 1500] {
-            let mut one = Condition { cpus, window, place, size, seed, packets: None };
+            let mut one = ScalingCondition { cpus, window, place, size, seed, packets: None };
             let target = one.target();
             let title =
                 format!("capture with one and two queues, written to: {target}, {size} bytes");
@@ -68,12 +68,12 @@ fn even_seed() -> Result<u64> {
 }
 
 /// The packets, and the place to write them to.
-struct Condition<'a> {
+struct ScalingCondition<'a> {
     cpus: [u32; 2],
     /// The approximate time of one queue.
     window: Duration,
     /// Packets are only read if `None`.
-    place: Option<&'a Place>,
+    place: Option<&'a OutputFolder>,
     size: u64,
     seed: u64,
     /// Packets of a run, once known.
@@ -85,8 +85,8 @@ fn in_turn(round: u32) -> [usize; 2] {
     if round % 2 == 1 { [1, 2] } else { [2, 1] }
 }
 
-impl Condition<'_> {
-    fn measure(&mut self, job: &mut Job<'_>) -> Result<Vec<Figure>> {
+impl ScalingCondition<'_> {
+    fn measure(&mut self, job: &mut Job<'_>) -> Result<Vec<SampleFigure>> {
         let packets = match self.packets {
             Some(packets) => packets,
             None => {
@@ -113,10 +113,10 @@ impl Condition<'_> {
 
     /// The figures of Wirelane's packets per second, and of bits per second of `dd`, with one queue
     /// and with two.
-    fn figures(&self, rates: [f64; 2], controls: Option<[f64; 2]>) -> Vec<Figure> {
+    fn figures(&self, rates: [f64; 2], controls: Option<[f64; 2]>) -> Vec<SampleFigure> {
         let mut figures = Vec::new();
         for (queues, rate) in (1..).zip(rates) {
-            let of = |metric, value| Figure::new(metric, value).under("queues", queues);
+            let of = |metric, value| SampleFigure::new(metric, value).under("queues", queues);
             figures.push(of("packets_per_s", rate));
             if self.place.is_some() {
                 figures.push(of("bits_per_s", rate * 8.0 * self.record() as f64));
@@ -124,8 +124,9 @@ impl Condition<'_> {
             let control = controls.and_then(|both| both.get(queues as usize - 1).copied());
             figures.extend(control.map(|bits| of("bits_per_s", bits).of(DD)));
         }
-        let efficiency =
-            |[one, two]: [f64; 2]| Figure::new("efficiency", two / (2.0 * one)).under("queues", 2);
+        let efficiency = |[one, two]: [f64; 2]| {
+            SampleFigure::new("efficiency", two / (2.0 * one)).under("queues", 2)
+        };
         figures.push(efficiency(rates));
         figures.extend(controls.map(|both| efficiency(both).of(DD)));
         figures
@@ -167,7 +168,7 @@ impl Condition<'_> {
     }
 
     /// Bits per second of `writers` processes of `dd`, each on a CPU, that write `bytes` together.
-    fn control(&self, place: &Place, writers: usize, bytes: u64) -> Result<f64> {
+    fn control(&self, place: &OutputFolder, writers: usize, bytes: u64) -> Result<f64> {
         let share = bytes / writers as u64;
         place.folder.make()?;
         let begin = Instant::now();
@@ -175,7 +176,7 @@ impl Condition<'_> {
             let file = place.folder.file(&format!("zero{cpu}"));
             let mut command =
                 dd(share, &file).ok_or_else(|| Error::failed(DD, "is not installed"))?;
-            Running::start(&mut command, &[*cpu], None)
+            RunningProgram::start(&mut command, &[*cpu], None)
         };
         let running: Result<Vec<_>> = self.cpus[..writers].iter().map(start).collect();
         let ended: Result<Vec<_>> =
@@ -198,7 +199,7 @@ mod tests {
     #[test]
     fn figures_have_our_rates_and_those_of_the_control() {
         let (cpus, window, place) = ([0, 1], Duration::ZERO, None);
-        let one = Condition { cpus, window, place, size: 64, seed: 1, packets: None };
+        let one = ScalingCondition { cpus, window, place, size: 64, seed: 1, packets: None };
         let figures = one.figures([10.0, 19.0], None);
         let found: Vec<_> = figures.iter().map(|one| (one.metric, one.value)).collect();
         let expected = [("packets_per_s", 10.0), ("packets_per_s", 19.0), ("efficiency", 0.95)];

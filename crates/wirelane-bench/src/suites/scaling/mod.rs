@@ -26,12 +26,12 @@ use wirelane::mask::{QueueMask, QueueSet};
 use wirelane::port::{self, Backend, OpenOptions, Spec, Take};
 
 use crate::effort::Effort;
-use crate::job::{Job, Plan};
-use crate::row::{Param, Params, Row, params};
+use crate::job::{Job, SamplingPlan};
+use crate::row::{FigureRow, Param, Params, params};
 use crate::statistics::scalability::Scalability;
 use crate::suite::Suite;
 use crate::suites::bed;
-use crate::suites::sockets::{self, Wanted};
+use crate::suites::sockets::{self, SocketsSelection};
 use crate::task::Task;
 use crate::wire;
 
@@ -87,14 +87,14 @@ impl Suite for ScalingSuite {
         self.disk = Some(folder.to_owned());
     }
 
-    fn plan(&self, effort: &Effort) -> Plan {
+    fn plan(&self, effort: &Effort) -> SamplingPlan {
         sockets::plan(effort)
     }
 
     fn run(&self, job: &mut Job<'_>) -> Result<()> {
         let begin = Instant::now();
         let load = wire::load(self.load.as_deref())?.map(Arc::new);
-        let wanted = Wanted { take_all: self.all, load, ..Wanted::default() };
+        let wanted = SocketsSelection { take_all: self.all, load, ..SocketsSelection::default() };
         let port: Option<Spec> = self.port.as_deref().map(str::parse).transpose()?;
         let is_wanted = |case| match self.cases.is_empty() {
             true => case == ScalingCase::Rx || !job.effort.quick && port.is_none(),
@@ -106,7 +106,8 @@ impl Suite for ScalingSuite {
         }
         if capture {
             job.own()?;
-            let plan = Plan { window: 2 * job.plan.window, limit: job.left(begin), ..job.plan };
+            let plan =
+                SamplingPlan { window: 2 * job.plan.window, limit: job.left(begin), ..job.plan };
             capture::capture(self.disk.as_deref(), &mut job.with(plan))?;
         }
         Ok(())
@@ -117,7 +118,7 @@ impl Suite for ScalingSuite {
 ///
 /// # Errors
 /// The named port cannot be opened or fails.
-fn scaling(wanted: Wanted, port: Option<&Spec>, job: &mut Job<'_>) -> Result<()> {
+fn scaling(wanted: SocketsSelection, port: Option<&Spec>, job: &mut Job<'_>) -> Result<()> {
     let cores = (bed::cpus().len() as u32).clamp(1, MOST);
     let (cores, lab) = match port {
         Some(port) => (queues_of(port, wanted.take_all)?.min(cores), None),
@@ -135,7 +136,7 @@ fn scaling(wanted: Wanted, port: Option<&Spec>, job: &mut Job<'_>) -> Result<()>
     let ports = curves.iter().flat_map(|curve| curve.ports.iter().cloned()).collect();
     let (tasks, sizes) = (vec![Task::Rxdrop], vec![SIZE as usize]);
     let first = job.report.rows.len();
-    sockets::sockets(&Wanted { ports, lab, tasks, sizes, ..wanted }, job)?;
+    sockets::sockets(&SocketsSelection { ports, lab, tasks, sizes, ..wanted }, job)?;
     let measured = job.report.rows.split_off(first);
     for curve in &curves {
         let of_curve = measured.iter().filter(|row| row.params.has(("port", curve.name)));
@@ -230,7 +231,7 @@ fn rows(port: &Params, figures: &[QueueFigures], cores: u32, job: &mut Job<'_>) 
     let Some(single) = figures.first().filter(|figures| !figures.rates.is_empty()) else {
         return;
     };
-    let row = |case, queues: u32, metric, samples| -> Row {
+    let row = |case, queues: u32, metric, samples| -> FigureRow {
         let cpus = match queues {
             1 => "one",
             _ if queues == cores => "all",
@@ -280,14 +281,14 @@ mod tests {
 
     use super::*;
     use crate::job::measured;
-    use crate::report::Report;
+    use crate::report::BenchReport;
 
     fn figures(queues: u32, rates: &[f64], cpu: &[f64]) -> QueueFigures {
         QueueFigures { queues, rates: rates.to_vec(), cpu: cpu.to_vec() }
     }
 
-    fn report(of_queues: &[QueueFigures], cores: u32) -> Report {
-        let plan = Plan { samples: 1, window: Duration::ZERO, limit: None };
+    fn report(of_queues: &[QueueFigures], cores: u32) -> BenchReport {
+        let plan = SamplingPlan { samples: 1, window: Duration::ZERO, limit: None };
         let work = |mut job: Job<'_>| {
             rows(&params![port = "sim"], of_queues, cores, &mut job);
             Ok(())

@@ -15,12 +15,12 @@ use wirelane_lab::{Lab, Site};
 use wirelane_os::bpf::XdpMode;
 
 use super::file;
-use super::named::{Counting, Named};
+use super::named::{NamedInterface, PacketCounter};
 use crate::job::{Job, pause};
-use crate::peers::process::{Running, line};
+use crate::peers::process::{RunningProgram, line};
 use crate::row::Params;
 use crate::suites::bed;
-use crate::suites::programs::{Arrivals, Drops};
+use crate::suites::programs::{ArrivalRecorder, Drops};
 use wirelane_lab::leftovers::Folder;
 
 /// How long a program may take to end.
@@ -36,16 +36,16 @@ const PACKETS: u64 = 10_000;
 
 /// The packets counted at the far end, and the cost of sending.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Counted {
+pub(super) struct SendCount {
     pub(super) packets_per_s: f64,
     /// CPU time of the sender per packet, in nanoseconds; `None` if the kernel does not report it.
     pub(super) cpu_ns: Option<f64>,
 }
 
 /// Cables and files, which are removed when this is dropped.
-pub(super) struct Bed {
+pub(super) struct SendBed {
     pub(super) own: PathBuf,
-    ends: Ends,
+    ends: CableOrigin,
     folder: Folder,
     /// How long a program may take to get ready.
     patience: Duration,
@@ -56,17 +56,17 @@ pub(super) struct Bed {
 }
 
 /// Cables of a lab, or a cable of the user.
-enum Ends {
+enum CableOrigin {
     Labs {
         lab: Lab,
         counter: Drops,
         /// A cable whose far end records arrival times.
         timed: Lab,
     },
-    Named(Named),
+    Named(NamedInterface),
 }
 
-impl Ends {
+impl CableOrigin {
     fn labs(sizes: &[usize]) -> Result<Self> {
         let longest = sizes.iter().max().copied().unwrap_or(0);
         let config = bed::config(1, longest);
@@ -76,15 +76,16 @@ impl Ends {
     }
 }
 
-impl Bed {
+impl SendBed {
     /// On cables of a lab, unless interfaces are named.
     pub(super) fn new(
         own: PathBuf,
-        named: Option<Named>,
+        named: Option<NamedInterface>,
         sizes: &[usize],
         patience: Duration,
     ) -> Result<Self> {
-        let ends = named.map_or_else(|| Ends::labs(sizes), |named| Ok(Ends::Named(named)))?;
+        let ends = named
+            .map_or_else(|| CableOrigin::labs(sizes), |named| Ok(CableOrigin::Named(named)))?;
         let (folder, cpu) = (bed::in_memory()?, bed::cpus().first().copied().unwrap_or(0));
         let fastest = Cell::new(None);
         let bed = Self { own, ends, folder, patience, cpu, fastest };
@@ -107,16 +108,16 @@ impl Bed {
 
     fn near(&self) -> &Site {
         match &self.ends {
-            Ends::Labs { lab, .. } => &lab.near,
-            Ends::Named(named) => &named.near,
+            CableOrigin::Labs { lab, .. } => &lab.near,
+            CableOrigin::Named(named) => &named.near,
         }
     }
 
     /// The two ends with arrival times: the sending end and the recording end.
     fn timed(&self) -> Option<(&Site, &Site)> {
         match &self.ends {
-            Ends::Labs { timed, .. } => Some((&timed.near, &timed.far)),
-            Ends::Named(named) => Some((&named.near, named.far()?)),
+            CableOrigin::Labs { timed, .. } => Some((&timed.near, &timed.far)),
+            CableOrigin::Named(named) => Some((&named.near, named.far()?)),
         }
     }
 
@@ -128,15 +129,15 @@ impl Bed {
     /// The conditions, for rows.
     pub(super) fn params(&self) -> Params {
         match &self.ends {
-            Ends::Labs { .. } => Params::default(),
-            Ends::Named(named) => named.params(),
+            CableOrigin::Labs { .. } => Params::default(),
+            CableOrigin::Named(named) => named.params(),
         }
     }
 
-    fn counting(&self) -> Result<Counting<'_>> {
+    fn counting(&self) -> Result<PacketCounter<'_>> {
         match &self.ends {
-            Ends::Labs { counter, .. } => Ok(Counting::There(counter)),
-            Ends::Named(named) => named.counting(),
+            CableOrigin::Labs { counter, .. } => Ok(PacketCounter::There(counter)),
+            CableOrigin::Named(named) => named.counting(),
         }
     }
 
@@ -148,7 +149,7 @@ impl Bed {
         window: Duration,
         is_ours: bool,
         stop: &AtomicBool,
-    ) -> Result<(Counted, Option<Value>)> {
+    ) -> Result<(SendCount, Option<Value>)> {
         let counting = self.counting()?;
         let mut running = self.start(command, &counting, stop)?;
         thread::sleep(SETTLE);
@@ -173,7 +174,7 @@ impl Bed {
         }
         let per_packet = used.as_nanos() as f64 / packets as f64;
         let cpu_ns = (!used.is_zero()).then_some(per_packet);
-        Ok((Counted { packets_per_s: packets as f64 / elapsed, cpu_ns }, summary))
+        Ok((SendCount { packets_per_s: packets as f64 / elapsed, cpu_ns }, summary))
     }
 
     /// Starts `command` and waits for its first packet. After a program closes an AF_XDP socket,
@@ -181,15 +182,15 @@ impl Bed {
     fn start(
         &self,
         command: &mut Command,
-        counting: &Counting<'_>,
+        counting: &PacketCounter<'_>,
         stop: &AtomicBool,
-    ) -> Result<Running> {
+    ) -> Result<RunningProgram> {
         const ATTEMPTS: usize = 5;
         let before = counting.packets()?;
-        let has_come = |_: &Running| counting.packets().is_ok_and(|now| now > before);
+        let has_come = |_: &RunningProgram| counting.packets().is_ok_and(|now| now > before);
         let mut attempt = 1;
         loop {
-            let mut running = Running::start(command, &[self.cpu], Some(self.near()))?;
+            let mut running = RunningProgram::start(command, &[self.cpu], Some(self.near()))?;
             match running.wait_until(has_come, self.patience, stop) {
                 Err(error) if attempt < ATTEMPTS && error.to_string().contains("busy") => {
                     attempt += 1;
@@ -218,11 +219,11 @@ impl Bed {
         let nowhere = || Error::failed("times of arrival", "have no interface to be noted at");
         let (near, far) = self.timed().ok_or_else(nowhere)?;
         let room = u32::try_from(times.len()).unwrap_or(u32::MAX);
-        let arrivals = Arrivals::attach(far, room)?;
-        if let Ends::Named(named) = &self.ends {
+        let arrivals = ArrivalRecorder::attach(far, room)?;
+        if let CableOrigin::Named(named) = &self.ends {
             named.wait()?;
         }
-        let mut running = Running::start(&mut command, &[self.cpu], Some(near))?;
+        let mut running = RunningProgram::start(&mut command, &[self.cpu], Some(near))?;
         let whole = Duration::from_nanos(times.last().copied().unwrap_or(0));
         running.wait_until_ended(whole + LIMIT, job.stop)?;
         running.wait(Duration::ZERO)?;
@@ -235,7 +236,7 @@ impl Bed {
         arrivals.times()
     }
 
-    /// Removes a file that [`Bed::replay`] has made.
+    /// Removes a file that [`SendBed::replay`] has made.
     pub(super) fn forget(&self, name: &str) {
         // The folder is removed at the end in any case.
         let _ = fs::remove_file(self.folder.file(name));
@@ -244,7 +245,7 @@ impl Bed {
 
 /// Packets that have arrived, and the time of the count, which is as exact as a busy machine
 /// allows.
-fn reading(counting: &Counting<'_>) -> Result<(u64, Instant)> {
+fn reading(counting: &PacketCounter<'_>) -> Result<(u64, Instant)> {
     const EXACT: Duration = Duration::from_micros(10);
     const ATTEMPTS: usize = 100;
     let mut best: Option<(Duration, u64, Instant)> = None;

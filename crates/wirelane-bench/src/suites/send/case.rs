@@ -6,24 +6,24 @@ use std::time::Duration;
 
 use wirelane::error::{Error, Result};
 
-use super::bed::Bed;
-use super::errors::{Errors, errors};
+use super::bed::SendBed;
+use super::errors::{DepartureErrors, errors};
 use super::file;
 use super::ours::Ours;
-use crate::job::{self, Figure, Job, Sample};
-use crate::peers::senders::{Order, Sender};
+use crate::job::{self, Job, Sample, SampleFigure};
+use crate::peers::senders::{SendProgram, SendTask};
 use crate::row::Params;
 
 /// The sender.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Subject {
+pub(super) enum SendSubject {
     Ours(Ours),
-    Peer(Sender),
+    Peer(SendProgram),
 }
 
 /// The packets of a case.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum What {
+pub(super) enum CasePackets {
     /// Packets of this size, generated in this number of flows, as fast as possible.
     Generate { size: usize, flows: u32 },
     /// A file of packets of this size, repeated, as fast as possible.
@@ -34,7 +34,7 @@ pub(super) enum What {
     Timing { packets: u64 },
 }
 
-/// Distance of the packets of [`What::Timing`], on average.
+/// Distance of the packets of [`CasePackets::Timing`], on average.
 pub(super) const GAP_US: u64 = 100;
 /// A rate is measured for this many windows, because packets are sent in bursts: a longer window
 /// reduces the error.
@@ -42,81 +42,82 @@ const LONGER: u32 = 3;
 const SIZE: usize = 64;
 
 /// One case.
-pub(super) struct Case<'a> {
-    pub(super) bed: &'a Bed,
+pub(super) struct SendMeasurement<'a> {
+    pub(super) bed: &'a SendBed,
     pub(super) name: &'static str,
-    pub(super) subject: Subject,
-    pub(super) what: What,
+    pub(super) subject: SendSubject,
+    pub(super) what: CasePackets,
     pub(super) params: Params,
     pub(super) window: Duration,
 }
 
-impl<'a> Case<'a> {
+impl<'a> SendMeasurement<'a> {
     pub(super) fn measured(self) -> job::Case<'a> {
         let (peer, skipped_as) = match self.subject {
-            Subject::Ours(Ours::Default) => (None, self.name),
-            Subject::Ours(ours) => (None, ours.label()),
-            Subject::Peer(sender) => (Some(sender.name), sender.name),
+            SendSubject::Ours(Ours::Default) => (None, self.name),
+            SendSubject::Ours(ours) => (None, ours.label()),
+            SendSubject::Peer(sender) => (Some(sender.name), sender.name),
         };
         let (name, params, title) = (self.name, self.params.clone(), self.title());
         let measure = move |job: &mut Job<'_>| match self.what {
-            What::Generate { .. } | What::Loop { .. } => self.speed(job),
-            What::Rate { percent } => self.rate(percent, job),
-            What::Timing { packets } => self.timing(packets, job),
+            CasePackets::Generate { .. } | CasePackets::Loop { .. } => self.speed(job),
+            CasePackets::Rate { percent } => self.rate(percent, job),
+            CasePackets::Timing { packets } => self.timing(packets, job),
         };
         job::Case::new(name, params, title, measure).of(peer).skipped_as(skipped_as)
     }
 
     fn title(&self) -> String {
         let who = match self.subject {
-            Subject::Ours(ours) => format!("wirelane send ({})", ours.label()),
-            Subject::Peer(sender) => sender.name.to_owned(),
+            SendSubject::Ours(ours) => format!("wirelane send ({})", ours.label()),
+            SendSubject::Peer(sender) => sender.name.to_owned(),
         };
         match self.what {
-            What::Generate { size, flows: 0 | 1 } => format!("{who}: {size} bytes"),
-            What::Generate { size, flows } => format!("{who}: {size} bytes, {flows} flows"),
-            What::Loop { size } => format!("{who}: a file of {size} bytes"),
-            What::Rate { percent } => format!("{who}: {percent} % of the highest rate"),
-            What::Timing { .. } => format!("{who}: a file in its own time"),
+            CasePackets::Generate { size, flows: 0 | 1 } => format!("{who}: {size} bytes"),
+            CasePackets::Generate { size, flows } => format!("{who}: {size} bytes, {flows} flows"),
+            CasePackets::Loop { size } => format!("{who}: a file of {size} bytes"),
+            CasePackets::Rate { percent } => format!("{who}: {percent} % of the highest rate"),
+            CasePackets::Timing { .. } => format!("{who}: a file in its own time"),
         }
     }
 
     fn speed(&self, job: &mut Job<'_>) -> Result<Sample> {
         let mut command = self.command()?;
         job.note(&command);
-        let is_ours = matches!(self.subject, Subject::Ours(_));
+        let is_ours = matches!(self.subject, SendSubject::Ours(_));
         let (counted, _) = self.bed.count(&mut command, self.window, is_ours, job.stop)?;
-        let is_usual = matches!(self.what, What::Generate { size: SIZE, flows: 1 });
-        if is_usual && matches!(self.subject, Subject::Ours(Ours::Default)) {
+        let is_usual = matches!(self.what, CasePackets::Generate { size: SIZE, flows: 1 });
+        if is_usual && matches!(self.subject, SendSubject::Ours(Ours::Default)) {
             self.bed.fastest.set(Some(counted.packets_per_s));
         }
-        let rate = Figure::new("packets_per_s", counted.packets_per_s);
-        let cpu = counted.cpu_ns.map(|cpu| Figure::new("cpu_ns_per_packet", cpu));
+        let rate = SampleFigure::new("packets_per_s", counted.packets_per_s);
+        let cpu = counted.cpu_ns.map(|cpu| SampleFigure::new("cpu_ns_per_packet", cpu));
         Ok([rate].into_iter().chain(cpu).into())
     }
 
     fn command(&self) -> Result<Command> {
         let (own, interface) = (&self.bed.own, self.bed.interface());
         let (size, flows) = match self.what {
-            What::Generate { size, flows } => (size, flows),
-            What::Loop { size } => (size, 0),
-            What::Rate { .. } | What::Timing { .. } => (SIZE, 1),
+            CasePackets::Generate { size, flows } => (size, flows),
+            CasePackets::Loop { size } => (size, 0),
+            CasePackets::Rate { .. } | CasePackets::Timing { .. } => (SIZE, 1),
         };
         let file = self.bed.file(size);
         match self.subject {
-            Subject::Ours(ours) if flows == 0 => Ok(ours.replay(own, interface, &file, true)),
-            Subject::Ours(ours) => Ok(ours.generate(own, interface, size, flows, None)),
-            Subject::Peer(sender) => {
+            SendSubject::Ours(ours) if flows == 0 => Ok(ours.replay(own, interface, &file, true)),
+            SendSubject::Ours(ours) => Ok(ours.generate(own, interface, size, flows, None)),
+            SendSubject::Peer(sender) => {
                 let packets = file::packets(size)?;
                 let packet = packets.first().map_or(&[][..], Vec::as_slice);
-                let order = Order { interface, cpu: self.bed.cpu, packet, file: &file };
+                let order = SendTask { interface, cpu: self.bed.cpu, packet, file: &file };
                 sender.command(&order).map_err(|reason| refused(sender.name, &reason))
             }
         }
     }
 
     fn rate(&self, percent: u64, job: &mut Job<'_>) -> Result<Sample> {
-        let (Some(fastest), Subject::Ours(ours)) = (self.bed.fastest.get(), self.subject) else {
+        let (Some(fastest), SendSubject::Ours(ours)) = (self.bed.fastest.get(), self.subject)
+        else {
             return Err(Error::failed("rate", "the highest rate is not known"));
         };
         let rate = (fastest * percent as f64 / 100.0).max(1.0) as u64;
@@ -144,16 +145,16 @@ impl<'a> Case<'a> {
 }
 
 /// The command that sends a file once, with its own timing.
-pub(super) fn replay(subject: Subject, bed: &Bed, path: &Path) -> Result<Command> {
+pub(super) fn replay(subject: SendSubject, bed: &SendBed, path: &Path) -> Result<Command> {
     match subject {
-        Subject::Ours(ours) => Ok(ours.replay(&bed.own, bed.interface(), path, false)),
-        Subject::Peer(sender) => {
+        SendSubject::Ours(ours) => Ok(ours.replay(&bed.own, bed.interface(), path, false)),
+        SendSubject::Peer(sender) => {
             sender.replay(bed.interface(), path).map_err(|reason| refused(sender.name, &reason))
         }
     }
 }
 
-pub(super) fn timing_figures(found: &Errors) -> [Figure; 6] {
+pub(super) fn timing_figures(found: &DepartureErrors) -> [SampleFigure; 6] {
     let [gap_p50, gap_p99, gap_max] = found.gaps;
     let [time_p50, time_p99, time_max] = found.times;
     [
@@ -164,7 +165,7 @@ pub(super) fn timing_figures(found: &Errors) -> [Figure; 6] {
         ("error_time_p99_ns", time_p99),
         ("error_time_max_ns", time_max),
     ]
-    .map(Figure::from)
+    .map(SampleFigure::from)
 }
 
 fn refused(name: &str, reason: &str) -> Error {

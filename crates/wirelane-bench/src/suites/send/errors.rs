@@ -2,7 +2,7 @@
 
 /// Figures in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Errors {
+pub(super) struct DepartureErrors {
     /// The deviation of gaps between packets from the gaps in the file: median, 99th percentile and
     /// maximum.
     pub(super) gaps: [f64; 3],
@@ -17,7 +17,7 @@ pub(super) struct Errors {
 
 /// Compares arrivals with a file. `None` unless there are at least two packets, and as many as in
 /// the file.
-pub(super) fn errors(arrivals: &[u64], file: &[u64]) -> Option<Errors> {
+pub(super) fn errors(arrivals: &[u64], file: &[u64]) -> Option<DepartureErrors> {
     if arrivals.len() != file.len() || file.len() < 2 {
         return None;
     }
@@ -32,7 +32,7 @@ pub(super) fn errors(arrivals: &[u64], file: &[u64]) -> Option<Errors> {
     let end = median(lateness.get(lateness.len() - few..)?)?;
     let drift = end as f64 - begin as f64;
     let whole = file.last()?.saturating_sub(*file.first()?);
-    Some(Errors {
+    Some(DepartureErrors {
         gaps: percentiles(gaps.collect())?,
         times: percentiles(times.collect())?,
         drift,
@@ -60,7 +60,7 @@ mod tests {
     fn late_packets_and_drift_are_told_apart() {
         let file: Vec<u64> = (0..1000).map(|number| number * 1000).collect();
         let exact: Vec<u64> = file.iter().map(|time| time + 77).collect();
-        assert_eq!(errors(&exact, &file), Some(Errors::default()));
+        assert_eq!(errors(&exact, &file), Some(DepartureErrors::default()));
         let mut one = exact.clone();
         one[500] += 40;
         let found = errors(&one, &file).unwrap();

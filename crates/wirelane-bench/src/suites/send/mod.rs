@@ -25,16 +25,16 @@ use clap::{Args, ValueEnum};
 use wirelane::error::{Error, Result};
 use wirelane_cli::args;
 
-use self::bed::Bed;
-use self::case::{Case, GAP_US, Subject, What};
+use self::bed::SendBed;
+use self::case::{CasePackets, GAP_US, SendMeasurement, SendSubject};
 use self::errors::errors;
-pub use self::named::Named;
+pub use self::named::NamedInterface;
 use self::ours::Ours;
 use self::shape::{FLOWS, PERCENTS};
 use crate::effort::Effort;
-use crate::job::{self, Figure, Job, Plan, Sample};
+use crate::job::{self, Job, Sample, SampleFigure, SamplingPlan};
 use crate::peers::process::patience;
-use crate::peers::senders::{Order, SENDERS, Sender};
+use crate::peers::senders::{SENDERS, SendProgram, SendTask};
 use crate::row::{Params, params};
 use crate::suite::Suite;
 
@@ -94,7 +94,7 @@ pub enum SendCase {
 
 /// The cases of a run.
 #[derive(Clone, Debug)]
-pub struct Wanted {
+pub struct SendSelection {
     /// The cases.
     pub cases: Vec<SendCase>,
     /// Bytes of the packets, without frame check sequence.
@@ -105,7 +105,7 @@ pub struct Wanted {
     pub drifts: usize,
 }
 
-impl Wanted {
+impl SendSelection {
     fn has(&self, case: SendCase) -> bool {
         self.cases.contains(&case)
     }
@@ -115,9 +115,9 @@ impl Suite for SendSuite {
     const NAME: &'static str = "send";
     const USUAL: [u64; 2] = [45, 130];
 
-    fn plan(&self, effort: &Effort) -> Plan {
-        let plan = Plan::of(effort, [1000, 250, 150]);
-        Plan { window: self.seconds.unwrap_or(plan.window), ..plan }
+    fn plan(&self, effort: &Effort) -> SamplingPlan {
+        let plan = SamplingPlan::of(effort, [1000, 250, 150]);
+        SamplingPlan { window: self.seconds.unwrap_or(plan.window), ..plan }
     }
 
     fn run(&self, job: &mut Job<'_>) -> Result<()> {
@@ -125,13 +125,14 @@ impl Suite for SendSuite {
         // A report has several short replays, because a single sample proves nothing.
         let (drift, drifts) = job.effort.choose([(600, 1), (5, job.plan.samples), (3, 1)]);
         let all = SendCase::value_variants();
-        let wanted = Wanted {
+        let wanted = SendSelection {
             cases: if self.cases.is_empty() { all.to_vec() } else { self.cases.clone() },
             sizes: self.sizes.iter().map(|size| *size as usize).collect(),
             drift: self.drift.unwrap_or(Duration::from_secs(drift)),
             drifts,
         };
-        let named = self.port.as_deref().map(|port| Named::open(port, self.count_at.as_deref()));
+        let named =
+            self.port.as_deref().map(|port| NamedInterface::open(port, self.count_at.as_deref()));
         send(&wanted, named.transpose()?, job)
     }
 }
@@ -141,11 +142,15 @@ impl Suite for SendSuite {
 /// # Errors
 /// The `named` interfaces cannot be used, or the files cannot be written. Without named interfaces,
 /// failures are noted with their reason.
-pub fn send(wanted: &Wanted, named: Option<Named>, job: &mut Job<'_>) -> Result<()> {
+pub fn send(
+    wanted: &SendSelection,
+    named: Option<NamedInterface>,
+    job: &mut Job<'_>,
+) -> Result<()> {
     let begin = Instant::now();
     let is_named = named.is_some();
     let own = job.own()?.to_owned();
-    let bed = match Bed::new(own, named, &wanted.sizes, patience(job.plan.limit)) {
+    let bed = match SendBed::new(own, named, &wanted.sizes, patience(job.plan.limit)) {
         Err(error) if is_named => return Err(error),
         bed => job.or_skip("all", bed),
     };
@@ -160,7 +165,8 @@ pub fn send(wanted: &Wanted, named: Option<Named>, job: &mut Job<'_>) -> Result<
         }
     }
     let drifts = if wanted.has(SendCase::Drift) && bed.notes_times() { wanted.drifts } else { 0 };
-    let cases = cases(wanted, bed, job).into_iter().map(Case::measured).collect::<Vec<_>>();
+    let cases =
+        cases(wanted, bed, job).into_iter().map(SendMeasurement::measured).collect::<Vec<_>>();
     let after = wanted.drift * drifts as u32;
     let limit = job.left(begin).map(|left| left.saturating_sub(after));
     if !cases.is_empty() {
@@ -170,65 +176,69 @@ pub fn send(wanted: &Wanted, named: Option<Named>, job: &mut Job<'_>) -> Result<
     let measure = |job: &mut Job<'_>| drift(wanted.drift, bed, job);
     let params = bed.params().and(params![seconds = wanted.drift.as_secs()].0);
     let case = job::Case::new("drift", params, "a long file in its own time", measure);
-    let plan = Plan { samples: drifts, limit: job.left(begin), ..job.plan };
+    let plan = SamplingPlan { samples: drifts, limit: job.left(begin), ..job.plan };
     if drifts > 0 { job.with(plan).take(vec![case]) } else { Ok(()) }
 }
 
 /// The cases that are measured in rounds. Missing programs are skipped with the reason.
-fn cases<'a>(wanted: &Wanted, bed: &'a Bed, job: &mut Job<'_>) -> Vec<Case<'a>> {
+fn cases<'a>(
+    wanted: &SendSelection,
+    bed: &'a SendBed,
+    job: &mut Job<'_>,
+) -> Vec<SendMeasurement<'a>> {
     let window = job.plan.window;
     let mut cases = Vec::new();
     let mut add = |name, subject, what, params: Params| {
         let params = bed.params().and(params.0);
-        cases.push(Case { bed, name, subject, what, params, window });
+        cases.push(SendMeasurement { bed, name, subject, what, params, window });
     };
-    let ours = Subject::Ours(Ours::Default);
+    let ours = SendSubject::Ours(Ours::Default);
     // The case `rate` needs the highest rate.
     let needs_fastest = wanted.has(SendCase::Rate) && !wanted.has(SendCase::Generate);
     for size in wanted.sizes.iter().copied() {
-        let what = What::Generate { size, flows: 1 };
+        let what = CasePackets::Generate { size, flows: 1 };
         if wanted.has(SendCase::Generate) || needs_fastest && size == SIZES[0] as usize {
             add("generate", ours, what, params![size = size]);
         }
         if wanted.has(SendCase::Generate) {
             for sender in able(bed, size, job, |_| true) {
-                add("generate", Subject::Peer(sender), what, params![size = size]);
+                add("generate", SendSubject::Peer(sender), what, params![size = size]);
             }
         }
         if wanted.has(SendCase::Engine) {
             for engine in [Ours::Kernel, Ours::Xdp, Ours::Packet] {
                 let params = params![engine = engine.label(), size = size];
-                add("engine", Subject::Ours(engine), what, params);
+                add("engine", SendSubject::Ours(engine), what, params);
             }
         }
         if wanted.has(SendCase::Replay) {
-            let what = What::Loop { size };
+            let what = CasePackets::Loop { size };
             add("replay", ours, what, params![size = size]);
-            for sender in able(bed, size, job, Sender::replays) {
-                add("replay", Subject::Peer(sender), what, params![size = size]);
+            for sender in able(bed, size, job, SendProgram::replays) {
+                add("replay", SendSubject::Peer(sender), what, params![size = size]);
             }
         }
     }
     if wanted.has(SendCase::Rate) {
         for percent in PERCENTS {
-            add("rate", ours, What::Rate { percent }, params![percent = percent]);
+            add("rate", ours, CasePackets::Rate { percent }, params![percent = percent]);
         }
     }
     if wanted.has(SendCase::Timing) && bed.notes_times() {
         // As long as two other samples.
         let packets = (window.as_micros() as u64 * 2 / GAP_US).max(1000);
-        add("timing", ours, What::Timing { packets }, params![gap_us = GAP_US]);
-        for sender in able(bed, SIZES[0] as usize, job, Sender::replays) {
-            let what = What::Timing { packets };
-            add("timing", Subject::Peer(sender), what, params![gap_us = GAP_US]);
+        add("timing", ours, CasePackets::Timing { packets }, params![gap_us = GAP_US]);
+        for sender in able(bed, SIZES[0] as usize, job, SendProgram::replays) {
+            let what = CasePackets::Timing { packets };
+            add("timing", SendSubject::Peer(sender), what, params![gap_us = GAP_US]);
         }
     }
     if wanted.has(SendCase::Flows) {
         for engine in Ours::ALL {
             for flows in [1, FLOWS] {
                 let params = params![engine = engine.label(), flows = u64::from(flows)];
-                let what = What::Generate { size: SIZES[0] as usize, flows };
-                add("flows", Subject::Ours(engine), what, params);
+                let what = CasePackets::Generate { size: SIZES[0] as usize, flows };
+                add("flows", SendSubject::Ours(engine), what, params);
             }
         }
     }
@@ -237,14 +247,14 @@ fn cases<'a>(wanted: &Wanted, bed: &'a Bed, job: &mut Job<'_>) -> Vec<Case<'a>> 
 
 /// The wanted programs that can send packets of this size.
 fn able(
-    bed: &Bed,
+    bed: &SendBed,
     size: usize,
     job: &mut Job<'_>,
-    is_wanted: impl Fn(&Sender) -> bool,
-) -> Vec<Sender> {
+    is_wanted: impl Fn(&SendProgram) -> bool,
+) -> Vec<SendProgram> {
     let packet = vec![0; size];
     let file = bed.file(size);
-    let order = Order { interface: bed.interface(), cpu: bed.cpu, packet: &packet, file: &file };
+    let order = SendTask { interface: bed.interface(), cpu: bed.cpu, packet: &packet, file: &file };
     let mut able = SENDERS.to_vec();
     able.retain(|sender| {
         let command = is_wanted(sender).then(|| sender.command(&order));
@@ -260,16 +270,18 @@ fn able(
 }
 
 /// The drift of one long replay.
-fn drift(length: Duration, bed: &Bed, job: &mut Job<'_>) -> Result<Sample> {
+fn drift(length: Duration, bed: &SendBed, job: &mut Job<'_>) -> Result<Sample> {
     const NAME: &str = "drift.pcap";
     let packets = length.as_micros() as u64 / DRIFT_GAP_US + 1;
     let times = file::even(packets, DRIFT_GAP_US);
-    let make = |path: &Path| case::replay(Subject::Ours(Ours::Default), bed, path);
+    let make = |path: &Path| case::replay(SendSubject::Ours(Ours::Default), bed, path);
     let arrivals = bed.replay(NAME, &times, make, job);
     bed.forget(NAME);
     let found = errors(&arrivals?, &times);
     let found = found.ok_or_else(|| Error::failed("drift", "too few packets"))?;
-    let drift =
-        [Figure::new("error_drift_ns", found.drift.abs()), Figure::new("stretch", found.stretch)];
+    let drift = [
+        SampleFigure::new("error_drift_ns", found.drift.abs()),
+        SampleFigure::new("stretch", found.stretch),
+    ];
     Ok(drift.into_iter().chain(case::timing_figures(&found)).into())
 }

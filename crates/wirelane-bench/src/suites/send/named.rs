@@ -10,7 +10,7 @@ use wirelane_os::packet::PacketSocket;
 
 use crate::row::{Param, Params};
 use crate::suites::programs::Drops;
-use crate::wire::{Counter, promiscuous};
+use crate::wire::{InterfaceCounter, promiscuous};
 
 /// How long to wait for a link: some drivers take it down when an XDP program is attached.
 const CARRIER: Duration = Duration::from_secs(10);
@@ -18,14 +18,14 @@ const CARRIER: Duration = Duration::from_secs(10);
 /// The user's interface to send out of, and the interface at the other end of its cable if it is
 /// known.
 #[derive(Debug)]
-pub struct Named {
+pub struct NamedInterface {
     pub(super) near: Site,
     /// It is in promiscuous mode: the packets have an address that no host has, so that no host
     /// answers.
     far: Option<(Site, PacketSocket)>,
 }
 
-impl Named {
+impl NamedInterface {
     /// Opens the interfaces of `--port` and `--count-at`.
     ///
     /// # Errors
@@ -62,12 +62,12 @@ impl Named {
     ///
     /// # Errors
     /// Another XDP program is attached, or the link does not return.
-    pub(super) fn counting(&self) -> Result<Counting<'_>> {
-        let Some(far) = self.far() else { return Ok(Counting::Sent(&self.near)) };
+    pub(super) fn counting(&self) -> Result<PacketCounter<'_>> {
+        let Some(far) = self.far() else { return Ok(PacketCounter::Sent(&self.near)) };
         let program = Drops::attach(far, XdpMode::Native)
             .or_else(|_| Drops::attach(far, XdpMode::Generic))?;
         self.wait()?;
-        Ok(Counting::Here(program))
+        Ok(PacketCounter::Here(program))
     }
 
     /// The conditions, for rows.
@@ -79,7 +79,7 @@ impl Named {
 }
 
 /// The counter of packets.
-pub(super) enum Counting<'a> {
+pub(super) enum PacketCounter<'a> {
     /// A program that drops them at the far end, attached permanently.
     There(&'a Drops),
     /// The same, attached for one measurement.
@@ -88,13 +88,13 @@ pub(super) enum Counting<'a> {
     Sent(&'a Site),
 }
 
-impl Counting<'_> {
+impl PacketCounter<'_> {
     /// Packets so far.
     pub(super) fn packets(&self) -> Result<u64> {
         match self {
             Self::There(program) => program.packets(),
             Self::Here(program) => program.packets(),
-            Self::Sent(site) => Counter::Sent.read(site),
+            Self::Sent(site) => InterfaceCounter::Sent.read(site),
         }
     }
 }

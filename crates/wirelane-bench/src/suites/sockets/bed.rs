@@ -11,9 +11,9 @@ use wirelane_os::bpf::XdpMode;
 use wirelane_send::kernel::Pace;
 
 use super::rows;
-use super::subject::{Measured, Over, PEER, Subject, XDP_DROP, XDP_REDIRECT};
-use super::trial::{By, Load, Trial};
-use crate::job::{Case, Job, Plan};
+use super::subject::{Over, PEER, SocketsMeasurement, SocketsSubject, XDP_DROP, XDP_REDIRECT};
+use super::trial::{SenderKind, SocketsLoad, SocketsTrial};
+use crate::job::{Case, Job, SamplingPlan};
 use crate::peers::process::patience;
 use crate::peers::testpmd::NOWHERE;
 use crate::row::Params;
@@ -23,7 +23,7 @@ use crate::task::Task;
 
 /// The cases of a run.
 #[derive(Clone, Debug, Default)]
-pub(in crate::suites) struct Wanted {
+pub(in crate::suites) struct SocketsSelection {
     /// The ports. If there are none: `sim:`, and as root every kind of port in a lab.
     pub(in crate::suites) ports: Vec<Spec>,
     /// The tasks on each of them.
@@ -58,10 +58,10 @@ pub(in crate::suites) struct Wanted {
 ///
 /// # Errors
 /// A named port cannot be opened or fails. A port in the lab is then skipped.
-pub(in crate::suites) fn sockets(wanted: &Wanted, job: &mut Job<'_>) -> Result<()> {
+pub(in crate::suites) fn sockets(wanted: &SocketsSelection, job: &mut Job<'_>) -> Result<()> {
     check(wanted)?;
-    let bed = &Bed::new(wanted, job)?;
-    let case = |one: Measured| {
+    let bed = &SocketsBed::new(wanted, job)?;
+    let case = |one: SocketsMeasurement| {
         let title = format!("{} on {}, {} bytes", one.case(), one.label, one.size);
         let (name, label) = (one.case(), one.label);
         let peer = one.is_peer().then_some(label);
@@ -93,7 +93,7 @@ const IN_LAB: [(&str, &str); 4] = [
 ];
 
 /// The lab, the senders and the CPUs.
-struct Bed {
+struct SocketsBed {
     lab: Option<Arc<Lab>>,
     /// The pace of the sender.
     pace: Pace,
@@ -103,8 +103,8 @@ struct Bed {
     cores: usize,
 }
 
-impl Bed {
-    fn new(wanted: &Wanted, job: &mut Job<'_>) -> Result<Self> {
+impl SocketsBed {
+    fn new(wanted: &SocketsSelection, job: &mut Job<'_>) -> Result<Self> {
         let (cpu, queues) = bed::sender_and_receivers();
         let longest = wanted.sizes.iter().max().copied().unwrap_or(0);
         let lab = match wanted.ports.is_empty() {
@@ -117,7 +117,7 @@ impl Bed {
         Ok(Self { lab, pace, queues, all: Placement::default(), cores: bed::cpus().len() })
     }
 
-    fn all(&self, wanted: &Wanted) -> Result<Vec<Measured>> {
+    fn all(&self, wanted: &SocketsSelection) -> Result<Vec<SocketsMeasurement>> {
         let mut ports: Vec<(Spec, _, _)> = Vec::new();
         for spec in &wanted.ports {
             let label = spec.backend.map_or("port", Backend::as_str);
@@ -143,7 +143,12 @@ impl Bed {
                     if port.backend == Some(Backend::Sim) {
                         port.options.push(("size".into(), size.to_string()));
                     }
-                    all.push(Measured::new(Subject::Port(port, *task), label, *size, in_lab));
+                    all.push(SocketsMeasurement::new(
+                        SocketsSubject::Port(port, *task),
+                        label,
+                        *size,
+                        in_lab,
+                    ));
                 }
             }
         }
@@ -154,13 +159,15 @@ impl Bed {
             let modes = [XdpMode::Native, XdpMode::Generic];
             let of = |mode| wanted.sizes.iter().map(move |size| (mode, *size));
             let drops = modes.into_iter().flat_map(of);
-            let drops = drops.map(|(mode, size)| (Subject::XdpDrop(mode), size));
-            all.extend(drops.map(|(drop, size)| Measured::new(drop, XDP_DROP, size, true)));
+            let drops = drops.map(|(mode, size)| (SocketsSubject::XdpDrop(mode), size));
+            all.extend(
+                drops.map(|(drop, size)| SocketsMeasurement::new(drop, XDP_DROP, size, true)),
+            );
         }
         if self.lab.is_some() && wanted.xdp_redirect {
             let redirect = |size: &usize| {
-                let subject = Subject::XdpRedirect(XdpMode::Native);
-                Measured::new(subject, XDP_REDIRECT, *size, true)
+                let subject = SocketsSubject::XdpRedirect(XdpMode::Native);
+                SocketsMeasurement::new(subject, XDP_REDIRECT, *size, true)
             };
             all.extend(wanted.sizes.iter().map(redirect));
         }
@@ -168,9 +175,9 @@ impl Bed {
     }
 
     /// The cases of the other program, and Wirelane's cases for comparison.
-    fn beside_peers(&self, wanted: &Wanted) -> Result<Vec<Measured>> {
+    fn beside_peers(&self, wanted: &SocketsSelection) -> Result<Vec<SocketsMeasurement>> {
         let peer = |task, over, label, in_lab| {
-            Measured::new(Subject::Peer(task, over), label, PEER_SIZE, in_lab)
+            SocketsMeasurement::new(SocketsSubject::Peer(task, over), label, PEER_SIZE, in_lab)
         };
         let mut all = Vec::new();
         if wanted.tasks.contains(&Task::L2fwd) {
@@ -183,37 +190,38 @@ impl Bed {
         all.extend(wanted.tasks.iter().copied().map(over_xdp));
         for rate in &wanted.paced {
             let (label, spec) = IN_LAB[1];
-            let ours = Subject::Port(spec.parse()?, Task::Rxdrop);
-            let pair = [Measured::new(ours, label, PEER_SIZE, true), over_xdp(Task::Rxdrop)];
-            all.extend(pair.map(|one| Measured { paced: Some(*rate), ..one }));
+            let ours = SocketsSubject::Port(spec.parse()?, Task::Rxdrop);
+            let pair =
+                [SocketsMeasurement::new(ours, label, PEER_SIZE, true), over_xdp(Task::Rxdrop)];
+            all.extend(pair.map(|one| SocketsMeasurement { paced: Some(*rate), ..one }));
         }
         Ok(all)
     }
 
     fn trial<'a>(
         &'a self,
-        one: &'a Measured,
-        wanted: &'a Wanted,
-        plan: Plan,
+        one: &'a SocketsMeasurement,
+        wanted: &'a SocketsSelection,
+        plan: SamplingPlan,
         stop: &'a AtomicBool,
-    ) -> Trial<'a> {
+    ) -> SocketsTrial<'a> {
         let lab = self.lab.as_ref().filter(|_| one.in_lab);
         let pace = Pace { rate: one.paced.or(self.pace.rate), ..self.pace };
         let near = lab.map(|lab| &lab.near).or(wanted.load.as_deref());
         let seats = match (&wanted.lab, &one.subject) {
-            (Some(_), Subject::Port(spec, _)) if one.in_lab => seats(spec, self.cores),
+            (Some(_), SocketsSubject::Port(spec, _)) if one.in_lab => seats(spec, self.cores),
             _ => Vec::new(),
         };
         let (by, own) = match seats.is_empty() {
             // The sender has an exclusive CPU.
-            true if near.is_some() => (By::One(pace), self.queues.clone()),
-            true => (By::One(pace), self.all.clone()),
+            true if near.is_some() => (SenderKind::One(pace), self.queues.clone()),
+            true => (SenderKind::One(pace), self.all.clone()),
             false => {
                 let cpus: Vec<_> = seats.iter().map(|seat| seat.cpu).collect();
-                (By::Each(seats), Placement::of(&cpus).unwrap_or_default())
+                (SenderKind::Each(seats), Placement::of(&cpus).unwrap_or_default())
             }
         };
-        Trial {
+        SocketsTrial {
             subject: &one.subject,
             size: one.size,
             take: if one.in_lab || wanted.take_all { Take::All } else { Take::Nothing },
@@ -222,7 +230,7 @@ impl Bed {
             placement: wanted.placement.clone().unwrap_or(own),
             site: lab.map(|lab| &lab.far),
             to: wanted.to.as_ref().filter(|_| !one.in_lab),
-            load: near.map(|site| Load { site, by }),
+            load: near.map(|site| SocketsLoad { site, by }),
             stop,
         }
     }
@@ -244,7 +252,7 @@ fn skip_all(job: &mut Job<'_>, error: &Error) {
 }
 
 /// The size of packets is a property of the plan, so ports must not set it.
-fn check(wanted: &Wanted) -> Result<()> {
+fn check(wanted: &SocketsSelection) -> Result<()> {
     for port in wanted.ports.iter().chain(&wanted.to) {
         let object = || format!("port '{port}'");
         if port.backend == Some(Backend::File) {

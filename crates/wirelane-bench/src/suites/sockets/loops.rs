@@ -24,7 +24,7 @@ const FAREWELL: Duration = Duration::from_millis(200);
 /// The phase of all threads.
 #[repr(u8)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::suites) enum Phase {
+pub(in crate::suites) enum LoopPhase {
     /// Work, and do not count.
     Warm = 0,
     /// Work and count.
@@ -45,10 +45,10 @@ pub(in crate::suites) struct Baton {
 
 impl Baton {
     pub(in crate::suites) fn new() -> Self {
-        Self { phase: AtomicU8::new(Phase::Warm as u8), done: AtomicUsize::new(0) }
+        Self { phase: AtomicU8::new(LoopPhase::Warm as u8), done: AtomicUsize::new(0) }
     }
 
-    pub(in crate::suites) fn set(&self, phase: Phase) {
+    pub(in crate::suites) fn set(&self, phase: LoopPhase) {
         self.phase.store(phase as u8, Ordering::Release);
     }
 
@@ -65,15 +65,15 @@ impl Baton {
 
     /// Notes that a thread has read its counters at the start of `phase`.
     fn read(&self, phase: u8) {
-        if phase == Phase::Drain as u8 {
+        if phase == LoopPhase::Drain as u8 {
             self.done.fetch_add(1, Ordering::Relaxed);
         }
     }
 }
 
-/// The counts of one thread in [`Phase::Count`].
+/// The counts of one thread in [`LoopPhase::Count`].
 #[derive(Clone, Copy, Debug, Default)]
-pub(in crate::suites) struct Tally {
+pub(in crate::suites) struct LoopCounts {
     /// The time between the thread's own first and last reading of the clock.
     pub(in crate::suites) elapsed_ns: u64,
     pub(in crate::suites) received: u64,
@@ -96,28 +96,28 @@ pub(in crate::suites) struct Station {
 }
 
 impl Station {
-    /// Works until [`Phase::End`]. Returns the counts of [`Phase::Count`].
+    /// Works until [`LoopPhase::End`]. Returns the counts of [`LoopPhase::Count`].
     ///
     /// # Errors
     /// The port failed.
-    pub(in crate::suites) fn run(&mut self, kind: Task, baton: &Baton) -> Result<Tally> {
+    pub(in crate::suites) fn run(&mut self, kind: Task, baton: &Baton) -> Result<LoopCounts> {
         let mut batch = Batch::default();
         let mut batches = [0; SIZES];
-        let (mut before, mut tally) = (None, Tally::default());
-        let (mut phase, mut turn) = (Phase::Warm as u8, 0);
+        let (mut before, mut tally) = (None, LoopCounts::default());
+        let (mut phase, mut turn) = (LoopPhase::Warm as u8, 0);
         loop {
             let now = baton.phase();
             if now != phase {
                 phase = now;
                 let reading = self.reading(batches);
-                if now == Phase::Count as u8 {
+                if now == LoopPhase::Count as u8 {
                     before = Some(reading);
                 } else if let Some(before) = before.take() {
                     tally = reading.since(&before);
                 }
                 baton.read(now);
                 let is_sender = self.rx.is_none();
-                if now == Phase::End as u8 || is_sender && now == Phase::Drain as u8 {
+                if now == LoopPhase::End as u8 || is_sender && now == LoopPhase::Drain as u8 {
                     break;
                 }
             }
@@ -197,10 +197,10 @@ impl Station {
         Ok(n)
     }
 
-    fn reading(&self, batches: [u64; SIZES]) -> Tally {
+    fn reading(&self, batches: [u64; SIZES]) -> LoopCounts {
         let (rx, tx) = (self.rx.as_ref().map(Rx::counters), self.tx.as_ref().map(Tx::counters));
         let calls = rx.map_or(0, |rx| rx.system_calls.value());
-        Tally {
+        LoopCounts {
             elapsed_ns: clock::monotonic_ns(),
             received: rx.map_or(0, |rx| rx.packets.value()),
             sent: tx.map_or(0, |tx| tx.packets.value()),
@@ -237,7 +237,7 @@ fn receive(rx: &mut Rx, batch: &mut Batch) -> usize {
     received
 }
 
-impl Tally {
+impl LoopCounts {
     fn since(&self, before: &Self) -> Self {
         let mut batches = self.batches;
         for (now, before) in batches.iter_mut().zip(before.batches) {

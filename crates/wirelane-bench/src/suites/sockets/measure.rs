@@ -11,35 +11,35 @@ use wirelane_lab::Site;
 use wirelane_os::bpf::XdpMode;
 use wirelane_send::kernel::Sent;
 
-use super::loops::{Phase, SIZES, Tally};
+use super::loops::{LoopCounts, LoopPhase, SIZES};
 use super::peer;
-use super::sample::{Lost, Nature, PortSample, Threads};
-use super::subject::{Over, Subject};
-use super::trial::{Outcome, Party, Trial, frames, sender_ns, sending_rate};
+use super::sample::{LossShares, Nature, PortSample, ThreadCost};
+use super::subject::{Over, SocketsSubject};
+use super::trial::{Party, PortCounts, SocketsTrial, frames, sender_ns, sending_rate};
 use crate::job::Job;
-use crate::suites::programs::{Drops, Returns};
-use crate::suites::senders::Sending;
+use crate::suites::programs::{Drops, ReflectProgram};
+use crate::suites::senders::RunningSenders;
 use crate::task::Task;
-use crate::wire::Counter;
+use crate::wire::InterfaceCounter;
 
 /// A time longer than any ring delays a packet (50 ms, see `packet:`).
 const QUIET: Duration = Duration::from_millis(120);
 /// The longest wait for packets in flight.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-impl Trial<'_> {
+impl SocketsTrial<'_> {
     /// Measures once.
     ///
     /// # Errors
     /// A port cannot be opened, or failed.
     pub(super) fn run(&self, job: &mut Job<'_>) -> Result<(Nature, PortSample)> {
         match (self.subject, self.site) {
-            (Subject::Port(spec, kind), _) => self.run_port(spec, *kind),
-            (Subject::XdpDrop(mode), Some(site)) => self.run_drop(*mode, site),
-            (Subject::XdpRedirect(mode), Some(site)) => self.run_redirect(*mode, site),
-            (Subject::Peer(kind, Over::Xdp), _) => peer::over_xdp(self, *kind, job),
-            (Subject::Peer(_, Over::Nothing), _) => peer::over_nothing(self, job),
-            (Subject::XdpDrop(_) | Subject::XdpRedirect(_), None) => {
+            (SocketsSubject::Port(spec, kind), _) => self.run_port(spec, *kind),
+            (SocketsSubject::XdpDrop(mode), Some(site)) => self.run_drop(*mode, site),
+            (SocketsSubject::XdpRedirect(mode), Some(site)) => self.run_redirect(*mode, site),
+            (SocketsSubject::Peer(kind, Over::Xdp), _) => peer::over_xdp(self, *kind, job),
+            (SocketsSubject::Peer(_, Over::Nothing), _) => peer::over_nothing(self, job),
+            (SocketsSubject::XdpDrop(_) | SocketsSubject::XdpRedirect(_), None) => {
                 Err(Error::failed("XDP program without a socket", "is for a lab only"))
             }
         }
@@ -53,11 +53,11 @@ impl Trial<'_> {
             _ => None,
         };
         self.sleep(self.warm_up(), Some(&subject))?;
-        subject.baton.set(Phase::Count);
+        subject.baton.set(LoopPhase::Count);
         self.sleep(self.window, Some(&subject))?;
-        subject.baton.set(Phase::Drain);
+        subject.baton.set(LoopPhase::Drain);
         subject.wait_until_read();
-        let offered = load.map(Sending::stop).transpose()?;
+        let offered = load.map(RunningSenders::stop).transpose()?;
         if offered.is_some() {
             let received = || Ok(subject.rx.iter().map(|rx| rx.packets.value()).sum());
             drain(received)?;
@@ -78,9 +78,9 @@ impl Trial<'_> {
         let Some(load) = &self.load else {
             return Err(Error::failed("XDP program that redirects", "nothing is sent to it"));
         };
-        let _returns = Returns::attach(site, mode)?;
+        let _returns = ReflectProgram::attach(site, mode)?;
         load.site.set_gro(true)?;
-        let counted = self.count(mode, || Counter::Received.read(load.site));
+        let counted = self.count(mode, || InterfaceCounter::Received.read(load.site));
         load.site.set_gro(false)?;
         counted
     }
@@ -97,7 +97,7 @@ impl Trial<'_> {
         let (before, begin) = (packets()?, Instant::now());
         self.sleep(self.window, None)?;
         let (counted, elapsed) = (packets()? - before, begin.elapsed());
-        let offered = load.map(Sending::stop).transpose()?;
+        let offered = load.map(RunningSenders::stop).transpose()?;
         drain(&packets)?;
         let total = packets()? - first;
         let came = offered.as_ref().map_or(total, |offered| offered.frames.max(total));
@@ -107,7 +107,7 @@ impl Trial<'_> {
             packets: counted,
             offered_per_s: offered.as_ref().map(sending_rate),
             sender_ns: offered.as_ref().map(sender_ns),
-            lost: Some(Lost { interface: lost, ..Lost::default() }),
+            lost: Some(LossShares { interface: lost, ..LossShares::default() }),
             ..PortSample::default()
         };
         Ok((of_kernel(mode), sample))
@@ -125,17 +125,17 @@ fn of_kernel(mode: XdpMode) -> Nature {
 }
 
 /// Packets per second of all threads together.
-fn rate(outcome: &Outcome, of: impl Fn(&Tally) -> u64) -> f64 {
+fn rate(outcome: &PortCounts, of: impl Fn(&LoopCounts) -> u64) -> f64 {
     let of = |tally| of(tally) as f64 * 1e9 / tally.elapsed_ns.max(1) as f64;
     outcome.tallies.iter().map(of).sum()
 }
 
-fn sample(kind: Task, outcome: &Outcome, offered: Option<&Sent>) -> PortSample {
-    let packets = |tally: &Tally| match kind {
+fn sample(kind: Task, outcome: &PortCounts, offered: Option<&Sent>) -> PortSample {
+    let packets = |tally: &LoopCounts| match kind {
         Task::Rxdrop => tally.received,
         Task::Txpush | Task::L2fwd => tally.sent,
     };
-    let sum = |of: &dyn Fn(&Tally) -> u64| outcome.tallies.iter().map(of).sum::<u64>();
+    let sum = |of: &dyn Fn(&LoopCounts) -> u64| outcome.tallies.iter().map(of).sum::<u64>();
     let total = sum(&packets).max(1) as f64;
     let calls = sum(&|tally| tally.system_calls);
     let mut batches = [0.0; SIZES];
@@ -146,7 +146,7 @@ fn sample(kind: Task, outcome: &Outcome, offered: Option<&Sent>) -> PortSample {
     let nanoseconds = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
     let user_ns = sum(&|tally| nanoseconds(tally.cpu.user)) as f64 / total;
     let system_ns = sum(&|tally| nanoseconds(tally.cpu.system)) as f64 / total;
-    let threads = Threads {
+    let threads = ThreadCost {
         user_ns,
         system_ns,
         packets_per_call: (calls > 0).then(|| total / calls as f64),

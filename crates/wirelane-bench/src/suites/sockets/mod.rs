@@ -36,12 +36,12 @@ use wirelane::mask::{MAX_QUEUES, QueueSet};
 use wirelane::placement::Placement;
 use wirelane_cli::args;
 
-pub(super) use self::bed::{Wanted, sockets};
+pub(super) use self::bed::{SocketsSelection, sockets};
 use self::subject::{XDP_DROP, XDP_REDIRECT};
 use crate::effort::Effort;
-use crate::job::{Job, Plan};
+use crate::job::{Job, SamplingPlan};
 use crate::suite::Suite;
-use crate::suites::parts::Parts;
+use crate::suites::parts::TimeShares;
 use crate::task::{RATES, Task};
 use crate::wire;
 
@@ -52,8 +52,8 @@ const REPLAY: u64 = 4;
 const REST: u64 = 100 - REPLAY;
 
 /// The plan for ports that receive and send in this process.
-pub(super) fn plan(effort: &Effort) -> Plan {
-    Plan::of(effort, [1000, 250, 100])
+pub(super) fn plan(effort: &Effort) -> SamplingPlan {
+    SamplingPlan::of(effort, [1000, 250, 100])
 }
 
 /// Measure receiving, sending and forwarding through each kind of port, as "AF_XDP, zero-copy
@@ -121,16 +121,16 @@ impl Suite for SocketsSuite {
     const NAME: &'static str = "sockets";
     const USUAL: [u64; 2] = [30, 205];
 
-    fn plan(&self, effort: &Effort) -> Plan {
+    fn plan(&self, effort: &Effort) -> SamplingPlan {
         let plan = plan(effort);
-        Plan { window: self.seconds.unwrap_or(plan.window), ..plan }
+        SamplingPlan { window: self.seconds.unwrap_or(plan.window), ..plan }
     }
 
     fn run(&self, job: &mut Job<'_>) -> Result<()> {
         // The user selects neither ports nor cases.
         let is_everything = self.ports.is_empty() && self.cases.is_empty();
         let replays = if is_everything { REPLAY } else { 0 };
-        let mut parts = Parts::new(&[REST, replays], job.plan.limit);
+        let mut parts = TimeShares::new(&[REST, replays], job.plan.limit);
         let wanted = self.wanted(job.effort.quick)?;
         sockets(&wanted, &mut job.within(parts.limit(0)))?;
         if !is_everything {
@@ -142,7 +142,7 @@ impl Suite for SocketsSuite {
 }
 
 impl SocketsSuite {
-    fn wanted(&self, quick: bool) -> Result<Wanted> {
+    fn wanted(&self, quick: bool) -> Result<SocketsSelection> {
         let named = |case| self.cases.is_empty() || self.cases.contains(&case);
         let tasks = [
             (SocketsCase::Rxdrop, Task::Rxdrop),
@@ -172,7 +172,7 @@ impl SocketsSuite {
             let cpus: Vec<_> = cpus.members(MAX_QUEUES).map(|cpu| cpu as u32).collect();
             Placement::of(&cpus)
         });
-        Ok(Wanted {
+        Ok(SocketsSelection {
             ports: self.ports.iter().map(|port| port.parse()).collect::<Result<_>>()?,
             to: self.to.as_deref().map(str::parse).transpose()?,
             load: load.map(Arc::new),
@@ -190,7 +190,7 @@ impl SocketsSuite {
             },
             peers: self.ports.is_empty(),
             placement: placement.transpose()?,
-            ..Wanted::default()
+            ..SocketsSelection::default()
         })
     }
 }

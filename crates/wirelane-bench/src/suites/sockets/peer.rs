@@ -6,15 +6,15 @@
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use super::sample::{Lost, Nature, PortSample};
+use super::sample::{LossShares, Nature, PortSample};
 use super::subject::PEER;
-use super::trial::{Trial, frames, sender_ns, sending_rate};
+use super::trial::{SocketsTrial, frames, sender_ns, sending_rate};
 use crate::job::Job;
-use crate::peers::process::Running;
+use crate::peers::process::RunningProgram;
 use crate::peers::testpmd;
-use crate::suites::senders::Sending;
+use crate::suites::senders::RunningSenders;
 use crate::task::Task;
-use crate::wire::Counter;
+use crate::wire::InterfaceCounter;
 use wirelane::error::{Error, Result};
 use wirelane_os::bpf::XdpMode;
 
@@ -27,7 +27,7 @@ const DRAIN: Duration = Duration::from_millis(120);
 
 /// Measures once over AF_XDP.
 pub(super) fn over_xdp(
-    trial: &Trial<'_>,
+    trial: &SocketsTrial<'_>,
     kind: Task,
     job: &mut Job<'_>,
 ) -> Result<(Nature, PortSample)> {
@@ -37,8 +37,8 @@ pub(super) fn over_xdp(
     let cpu = trial.placement.cpu(0).unwrap_or(0);
     let mut command = installed(testpmd::command(kind, site.interface(), trial.size, cpu))?;
     job.note(&command);
-    let mut running = Running::start(&mut command, &[cpu], Some(site))?;
-    let is_ready = |running: &Running| testpmd::is_receiving(running.id(), site);
+    let mut running = RunningProgram::start(&mut command, &[cpu], Some(site))?;
+    let is_ready = |running: &RunningProgram| testpmd::is_receiving(running.id(), site);
     running.wait_until(is_ready, trial.patience, trial.stop)?;
     let in_force = testpmd::mode(site);
     trial.sleep(SETTLE, None)?;
@@ -47,11 +47,11 @@ pub(super) fn over_xdp(
     let (used, begin) = (running.cpu(), Instant::now());
     let sending = if is_sent_to { Some(load.start(&frames, None)?) } else { None };
     trial.sleep(trial.warm_up(), None)?;
-    let (counted, counting) = (Counter::Received.read(load.site)?, Instant::now());
+    let (counted, counting) = (InterfaceCounter::Received.read(load.site)?, Instant::now());
     trial.sleep(trial.window, None)?;
-    let counted = Counter::Received.read(load.site)? - counted;
+    let counted = InterfaceCounter::Received.read(load.site)? - counted;
     let rate_at_the_end = counted as f64 / counting.elapsed().as_secs_f64();
-    let sent = sending.map(Sending::stop).transpose()?;
+    let sent = sending.map(RunningSenders::stop).transpose()?;
     let (used, elapsed) = (running.cpu().saturating_sub(used), begin.elapsed().as_secs_f64());
     trial.sleep(DRAIN, None)?;
     let output = running.interrupt(LIMIT)?;
@@ -65,7 +65,7 @@ pub(super) fn over_xdp(
     };
     let lost = sent.as_ref().map(|sent| {
         let arrived = received as f64 / sent.frames.max(1) as f64;
-        Lost { interface: (1.0 - arrived).max(0.0), ..Lost::default() }
+        LossShares { interface: (1.0 - arrived).max(0.0), ..LossShares::default() }
     });
     let sample = PortSample {
         packets_per_s,
@@ -88,15 +88,18 @@ pub(super) fn over_xdp(
 }
 
 /// Measures the packets that it forwards between null devices.
-pub(super) fn over_nothing(trial: &Trial<'_>, job: &mut Job<'_>) -> Result<(Nature, PortSample)> {
+pub(super) fn over_nothing(
+    trial: &SocketsTrial<'_>,
+    job: &mut Job<'_>,
+) -> Result<(Nature, PortSample)> {
     let cpu = trial.placement.cpu(0).unwrap_or(0);
     let mut command = installed(testpmd::swap_nothing(trial.size, cpu))?;
     job.note(&command);
-    let mut running = Running::start(&mut command, &[cpu], None)?;
-    let is_ready = |running: &Running| testpmd::is_forwarding(running.id());
+    let mut running = RunningProgram::start(&mut command, &[cpu], None)?;
+    let is_ready = |running: &RunningProgram| testpmd::is_forwarding(running.id());
     running.wait_until(is_ready, trial.patience, trial.stop)?;
     let (used, begin) = (running.cpu(), Instant::now());
-    let rate = |running: &Running| testpmd::sending_rate(&running.stdout());
+    let rate = |running: &RunningProgram| testpmd::sending_rate(&running.stdout());
     running.wait_until(|running| rate(running).is_some(), trial.patience, trial.stop)?;
     let (used, elapsed) = (running.cpu().saturating_sub(used), begin.elapsed().as_secs_f64());
     let packets_per_s = rate(&running).unwrap_or(0.0);

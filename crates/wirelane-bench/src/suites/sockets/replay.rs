@@ -20,7 +20,7 @@ use wirelane_os::bpf::XdpMode;
 use wirelane_os::clock;
 
 use crate::job::{Case, Job, Sample, go_on};
-use crate::peers::process::{Running, line};
+use crate::peers::process::{RunningProgram, line};
 use crate::row::params;
 use crate::suites::bed;
 use crate::suites::programs::Drops;
@@ -38,7 +38,7 @@ const POLL: Duration = Duration::from_millis(1);
 
 /// Measures both programs.
 pub(super) fn replay(job: &mut Job<'_>) -> Result<()> {
-    let bed = job.own().map(Path::to_owned).and_then(|own| Bed::new(&own, job.plan.window));
+    let bed = job.own().map(Path::to_owned).and_then(|own| ReplayBed::new(&own, job.plan.window));
     let Some(bed) = &job.or_skip(CASE, bed) else { return Ok(()) };
     let theirs = job.find(PEER);
     let case = |peer: Option<PathBuf>| {
@@ -56,7 +56,7 @@ pub(super) fn replay(job: &mut Job<'_>) -> Result<()> {
 }
 
 /// A cable whose far end counts, and a file.
-struct Bed {
+struct ReplayBed {
     own: PathBuf,
     lab: Lab,
     counter: Drops,
@@ -65,7 +65,7 @@ struct Bed {
     cpu: u32,
 }
 
-impl Bed {
+impl ReplayBed {
     fn new(own: &Path, window: Duration) -> Result<Self> {
         let lab = Lab::new(LabConfig::default())?;
         let counter = Drops::attach(&lab.far, XdpMode::Native)?;
@@ -80,7 +80,7 @@ impl Bed {
         make.arg("capture");
         make.arg(format!("sim:1?count={packets}&size={SIZE}&flows={FLOWS}"));
         make.args(["--quiet", "--json", "-w"]).arg(bed.file());
-        Running::start(&mut make, &cpus, None)?.wait(LIMIT)?;
+        RunningProgram::start(&mut make, &cpus, None)?.wait(LIMIT)?;
         Ok(bed)
     }
 
@@ -105,7 +105,7 @@ impl Bed {
     fn sample(&self, command: &mut Command, job: &Job<'_>) -> Result<Sample> {
         let start = self.counter.packets()?;
         let used = clock::children_cpu();
-        let mut running = Running::start(command, &[self.cpu], Some(&self.lab.near))?;
+        let mut running = RunningProgram::start(command, &[self.cpu], Some(&self.lab.near))?;
         // The first and the last count of arrivals, with their times.
         let (mut first, mut last) = (None, None);
         let deadline = Instant::now() + LIMIT;

@@ -1,10 +1,10 @@
 //! Makes rows of samples.
 
 use super::sample::{Nature, PortSample};
-use super::subject::{Measured, XDP_DROP, XDP_REDIRECT};
-use crate::job::{Figure, Sample};
+use super::subject::{SocketsMeasurement, XDP_DROP, XDP_REDIRECT};
+use crate::job::{Sample, SampleFigure};
 use crate::published::{self, Published, ns_per_packet};
-use crate::row::{Row, params};
+use crate::row::{FigureRow, params};
 use crate::task::Task;
 
 /// Names of the parts of the histogram: `batch_16_share` is the share of calls that moved 16 to 31
@@ -20,7 +20,7 @@ const BATCHES: [&str; super::loops::SIZES] = [
 ];
 
 /// The figures of a measurement.
-pub(super) fn sample(one: &Measured, nature: &Nature, sample: &PortSample) -> Sample {
+pub(super) fn sample(one: &SocketsMeasurement, nature: &Nature, sample: &PortSample) -> Sample {
     let Nature { backend, mode, queues, interface, load, to } = nature.clone();
     let case = one.case();
     let published = (!one.is_peer() && backend == "xdp" && queues == 1)
@@ -37,11 +37,11 @@ pub(super) fn sample(one: &Measured, nature: &Nature, sample: &PortSample) -> Sa
     let mpps = published.map(|mpps| mpps.source());
     let ns = published.map(|mpps| ns_per_packet(mpps).source());
     let mut figures = vec![
-        Figure::new("packets_per_s", rate).with_source(mpps),
-        Figure::new("ns_per_packet", 1e9 / rate).with_source(ns),
+        SampleFigure::new("packets_per_s", rate).with_source(mpps),
+        SampleFigure::new("ns_per_packet", 1e9 / rate).with_source(ns),
     ];
     let mut add = |metric, value: Option<f64>| {
-        figures.extend(value.map(|value| Figure::new(metric, value)));
+        figures.extend(value.map(|value| SampleFigure::new(metric, value)));
     };
     let threads = sample.threads.as_ref();
     add("cpu_ns_per_packet", sample.cpu_ns());
@@ -64,7 +64,7 @@ pub(super) fn sample(one: &Measured, nature: &Nature, sample: &PortSample) -> Sa
 }
 
 /// Removes rows without information, and adds rows computed from two others.
-pub(super) fn finished(mut rows: Vec<Row>) -> Vec<Row> {
+pub(super) fn finished(mut rows: Vec<FigureRow>) -> Vec<FigureRow> {
     rows.retain(|row| {
         // Causes without a loss are left out.
         let is_reason = row.metric.starts_with("lost_") && row.metric != "lost_share";
@@ -79,7 +79,7 @@ pub(super) fn finished(mut rows: Vec<Row>) -> Vec<Row> {
 
 /// The cost of a port compared with dropping in the kernel: for cases that receive, with packets of
 /// the same size, in the same mode if the XDP drop has it, and in the same round.
-fn over_drop(own: &Row, all: &[Row]) -> Option<Row> {
+fn over_drop(own: &FigureRow, all: &[FigureRow]) -> Option<FigureRow> {
     let is_compared = own.metric == "packets_per_s"
         && own.peer.is_none()
         && matches!(own.case, "rxdrop" | "l2fwd" | XDP_REDIRECT)
@@ -94,7 +94,7 @@ fn over_drop(own: &Row, all: &[Row]) -> Option<Row> {
     let pairs = pairs.filter(|(own, drop)| **own > 0.0 && **drop > 0.0);
     let samples: Vec<_> = pairs.map(|(own, drop)| 1e9 / own - 1e9 / drop).collect();
     let (metric, unit, source) = ("ns_over_xdp_drop", "ns", None);
-    (!samples.is_empty()).then(|| Row { metric, unit, samples, source, ..own.clone() })
+    (!samples.is_empty()).then(|| FigureRow { metric, unit, samples, source, ..own.clone() })
 }
 
 /// The figure of the 2018 AF_XDP zero-copy paper, in millions of packets per second: i40e 40
@@ -107,13 +107,13 @@ fn published(case: &str, mode: &str, size: usize) -> Option<Published> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::row::Subject;
+    use crate::row::RowSubject;
 
     #[test]
     fn what_is_above_dropping_is_of_one_round_and_mode() {
         let row = |case, mode: &'static str, rates: &[f64]| {
             let params = params![port = "xdp", mode = mode, size = 64_usize, queues = 1_usize];
-            let subject = Subject { suite: "sockets", case, peer: None, params };
+            let subject = RowSubject { suite: "sockets", case, peer: None, params };
             subject.row("packets_per_s", rates.to_vec())
         };
         let all = vec![

@@ -10,7 +10,7 @@ pub(super) struct PortSample {
     /// The number of these packets in the measured time.
     pub(super) packets: u64,
     /// The cost of the port's threads; `None` if there is no port.
-    pub(super) threads: Option<Threads>,
+    pub(super) threads: Option<ThreadCost>,
     /// CPU time per packet of another program, in nanoseconds.
     pub(super) cpu_ns: Option<f64>,
     /// Packets that the load sent per second, if there is one.
@@ -19,7 +19,7 @@ pub(super) struct PortSample {
     /// ring, and waking the receiver up.
     pub(super) sender_ns: Option<f64>,
     /// Packets lost, as shares of the packets that arrived at the interface.
-    pub(super) lost: Option<Lost>,
+    pub(super) lost: Option<LossShares>,
 }
 
 impl PortSample {
@@ -32,7 +32,7 @@ impl PortSample {
 
 /// The cost of a port's threads for its packets.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Threads {
+pub(super) struct ThreadCost {
     /// CPU time per packet in user space, in nanoseconds.
     pub(super) user_ns: f64,
     /// CPU time per packet in the kernel.
@@ -47,7 +47,7 @@ pub(super) struct Threads {
 
 /// Packets lost, as shares of the packets that arrived at the interface.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Lost {
+pub(super) struct LossShares {
     /// By the interface or its driver, before they reached the port.
     pub(super) interface: f64,
     /// Counted by the kernel for the port.
@@ -58,7 +58,7 @@ pub(super) struct Lost {
     pub(super) tx_full: f64,
 }
 
-impl Lost {
+impl LossShares {
     /// All together.
     pub(super) fn total(&self) -> f64 {
         self.interface + self.kernel + self.ring_full + self.tx_full

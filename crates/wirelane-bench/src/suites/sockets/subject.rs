@@ -12,7 +12,7 @@ pub(super) const PEER: &str = testpmd::PROGRAM;
 
 /// A subject: a port, a kernel program without a port, or another program.
 #[derive(Clone, Debug)]
-pub(super) enum Subject {
+pub(super) enum SocketsSubject {
     /// A port and its task.
     Port(Spec, Task),
     /// An XDP program that drops packets at the far end of the lab.
@@ -33,8 +33,8 @@ pub(super) enum Over {
 }
 
 /// One case.
-pub(super) struct Measured {
-    pub(super) subject: Subject,
+pub(super) struct SocketsMeasurement {
+    pub(super) subject: SocketsSubject,
     /// The name of the port in the list of skipped cases.
     pub(super) label: &'static str,
     pub(super) size: usize,
@@ -43,21 +43,26 @@ pub(super) struct Measured {
     pub(super) paced: Option<u64>,
 }
 
-impl Measured {
-    pub(super) fn new(subject: Subject, label: &'static str, size: usize, in_lab: bool) -> Self {
+impl SocketsMeasurement {
+    pub(super) fn new(
+        subject: SocketsSubject,
+        label: &'static str,
+        size: usize,
+        in_lab: bool,
+    ) -> Self {
         Self { subject, label, size, in_lab, paced: None }
     }
 
     pub(super) fn case(&self) -> &'static str {
         match &self.subject {
             _ if self.paced.is_some() => PACED,
-            Subject::Port(_, kind) | Subject::Peer(kind, _) => kind.as_str(),
-            Subject::XdpDrop(_) => XDP_DROP,
-            Subject::XdpRedirect(_) => XDP_REDIRECT,
+            SocketsSubject::Port(_, kind) | SocketsSubject::Peer(kind, _) => kind.as_str(),
+            SocketsSubject::XdpDrop(_) => XDP_DROP,
+            SocketsSubject::XdpRedirect(_) => XDP_REDIRECT,
         }
     }
 
     pub(super) fn is_peer(&self) -> bool {
-        matches!(self.subject, Subject::Peer(..))
+        matches!(self.subject, SocketsSubject::Peer(..))
     }
 }

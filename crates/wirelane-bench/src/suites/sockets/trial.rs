@@ -15,12 +15,12 @@ use wirelane::stats::RxCounters;
 use wirelane_lab::Site;
 use wirelane_send::kernel::{Pace, Sent};
 
-use super::loops::{Baton, PATIENCE, Phase, Station, Tally, join};
-use super::sample::{Lost, Nature};
-use super::subject::Subject;
+use super::loops::{Baton, LoopCounts, LoopPhase, PATIENCE, Station, join};
+use super::sample::{LossShares, Nature};
+use super::subject::SocketsSubject;
 use crate::job::wait;
 use crate::suites::bed;
-use crate::suites::senders::{self, Seat, Senders, Sending};
+use crate::suites::senders::{self, RunningSenders, Seat, Senders};
 use crate::task::Task;
 use crate::wire::OUTSIDE;
 
@@ -30,8 +30,8 @@ const FLOWS: u64 = 64;
 const AWAKE: Duration = Duration::from_millis(600);
 
 /// The subject and the conditions of a trial.
-pub(super) struct Trial<'a> {
-    pub(super) subject: &'a Subject,
+pub(super) struct SocketsTrial<'a> {
+    pub(super) subject: &'a SocketsSubject,
     /// Bytes of a frame without frame check sequence.
     pub(super) size: usize,
     pub(super) window: Duration,
@@ -46,32 +46,34 @@ pub(super) struct Trial<'a> {
     /// The port that forwarding sends to; `None` sends back.
     pub(super) to: Option<&'a Spec>,
     /// The sender.
-    pub(super) load: Option<Load<'a>>,
+    pub(super) load: Option<SocketsLoad<'a>>,
     pub(super) stop: &'a AtomicBool,
 }
 
 /// The sender at the other end of the cable.
-pub(super) struct Load<'a> {
+pub(super) struct SocketsLoad<'a> {
     pub(super) site: &'a Site,
-    pub(super) by: By,
+    pub(super) by: SenderKind,
 }
 
 /// The kind of sender.
-pub(super) enum By {
+pub(super) enum SenderKind {
     /// The kernel, on one CPU.
     One(Pace),
     /// A sender for each of these queues, as fast as possible.
     Each(Vec<Seat>),
 }
 
-impl Trial<'_> {
+impl SocketsTrial<'_> {
     /// With a paced load a port may sleep. The warm-up then ends after the time for which a port
     /// polls at its start.
     pub(super) fn warm_up(&self) -> Duration {
         let warm_up =
             (self.window / 4).clamp(Duration::from_millis(20), Duration::from_millis(300));
         match &self.load {
-            Some(Load { by: By::One(Pace { rate: Some(_), .. }), .. }) => warm_up.max(AWAKE),
+            Some(SocketsLoad { by: SenderKind::One(Pace { rate: Some(_), .. }), .. }) => {
+                warm_up.max(AWAKE)
+            }
             _ => warm_up,
         }
     }
@@ -106,13 +108,13 @@ impl Trial<'_> {
     }
 }
 
-impl Load<'_> {
+impl SocketsLoad<'_> {
     /// Starts to send to a port of this kind.
-    pub(super) fn start(&self, frames: &[Vec<u8>], to: Option<Backend>) -> Result<Sending> {
+    pub(super) fn start(&self, frames: &[Vec<u8>], to: Option<Backend>) -> Result<RunningSenders> {
         let (site, interface) = (self.site, self.site.interface());
         let ready = match &self.by {
-            By::One(pace) => Senders::in_kernel(site, interface, frames, &[*pace]),
-            By::Each(seats) => {
+            SenderKind::One(pace) => Senders::in_kernel(site, interface, frames, &[*pace]),
+            SenderKind::Each(seats) => {
                 Senders::each(site, interface, frames, seats, to == Some(Backend::Packet))
             }
         };
@@ -133,7 +135,7 @@ pub(super) fn sender_ns(sent: &Sent) -> f64 {
 pub(super) struct Party {
     /// The measured port and, if there is one, the port to which it forwards.
     ports: Vec<Port>,
-    crew: Crew<Result<Tally>>,
+    crew: Crew<Result<LoopCounts>>,
     threads: usize,
     pub(super) baton: Arc<Baton>,
     pub(super) rx: Vec<Arc<RxCounters>>,
@@ -143,7 +145,7 @@ impl Party {
     pub(super) fn start(
         spec: &Spec,
         kind: Task,
-        trial: &Trial<'_>,
+        trial: &SocketsTrial<'_>,
         frames: &Arc<Vec<Vec<u8>>>,
     ) -> Result<Self> {
         let mut ports = trial.open(spec, kind)?;
@@ -174,7 +176,7 @@ impl Party {
     }
 
     /// The properties of the opened port.
-    pub(super) fn nature(&self, trial: &Trial<'_>) -> Nature {
+    pub(super) fn nature(&self, trial: &SocketsTrial<'_>) -> Nature {
         let mut infos = self.ports.iter().map(Port::info);
         let (info, to) = (infos.next(), infos.next());
         let is_named = trial.site.is_none();
@@ -200,13 +202,13 @@ impl Party {
     }
 
     /// Ends the threads.
-    pub(super) fn finish(mut self) -> Result<Outcome> {
-        self.baton.set(Phase::End);
+    pub(super) fn finish(mut self) -> Result<PortCounts> {
+        self.baton.set(LoopPhase::End);
         let tallies = join(&mut self.crew)?;
         self.ports.iter().for_each(|port| port.control().stop());
         let known = |value: u64| if value == RxCounters::UNKNOWN { 0 } else { value };
         let rx = |of: fn(&RxCounters) -> u64| self.rx.iter().map(|rx| known(of(rx))).sum();
-        Ok(Outcome {
+        Ok(PortCounts {
             tallies,
             received: rx(|rx| rx.packets.value()),
             kernel: rx(|rx| rx.kernel.value()),
@@ -219,25 +221,25 @@ impl Party {
 impl Drop for Party {
     fn drop(&mut self) {
         // The crew waits for its threads.
-        self.baton.set(Phase::End);
+        self.baton.set(LoopPhase::End);
     }
 }
 
 /// The counts of a port from its opening to its end.
-pub(super) struct Outcome {
-    pub(super) tallies: Vec<Tally>,
+pub(super) struct PortCounts {
+    pub(super) tallies: Vec<LoopCounts>,
     received: u64,
     kernel: u64,
     ring_full: u64,
     tx_full: u64,
 }
 
-impl Outcome {
-    pub(super) fn lost(&self, offered: Option<&Sent>) -> Lost {
+impl PortCounts {
+    pub(super) fn lost(&self, offered: Option<&Sent>) -> LossShares {
         let seen = self.received + self.kernel + self.ring_full;
         let came = offered.map_or(seen, |offered| offered.frames.max(seen));
         let share = |packets: u64| packets as f64 / came.max(1) as f64;
-        Lost {
+        LossShares {
             interface: share(came - seen),
             kernel: share(self.kernel),
             ring_full: share(self.ring_full),
