@@ -6,7 +6,7 @@ use std::mem::offset_of;
 use wirelane::internal::frame::RecordLayout;
 use wirelane::{Batch, Frame};
 
-use crate::error::{Failure, Result};
+use crate::error::{CallFailure, Result};
 
 /// One packet of a batch, in the library's own record, for reading. It changes with the packet, and
 /// is valid until the packet leaves the batch.
@@ -45,5 +45,5 @@ const _: () = {
 
 /// One frame of a batch.
 pub(crate) fn frame(batch: &mut Batch, index: usize) -> Result<&mut Frame> {
-    batch.get_mut(index).ok_or(Failure::Argument("the batch has no such packet"))
+    batch.get_mut(index).ok_or(CallFailure::Argument("the batch has no such packet"))
 }

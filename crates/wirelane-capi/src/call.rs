@@ -4,7 +4,7 @@
 use std::ffi::{CStr, c_char, c_int};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use crate::error::{ErrorValue, Failure, Outcome, Result, report};
+use crate::error::{CallFailure, CallResult, ErrorValue, Result, report};
 
 /// Runs the body of `function`. Returns its status, and describes it in `error`.
 ///
@@ -28,12 +28,12 @@ pub(crate) fn count(body: impl FnOnce() -> Result) -> c_int {
 }
 
 #[inline]
-fn run(body: impl FnOnce() -> Result) -> Outcome {
+fn run(body: impl FnOnce() -> Result) -> CallResult {
     // Objects are memory-safe whatever a panic interrupted; C can do no more than close them.
     match catch_unwind(AssertUnwindSafe(body)) {
-        Ok(Ok(status)) => Outcome::Done(status),
-        Ok(Err(failure)) => Outcome::Failed(failure),
-        Err(_) => Outcome::Panicked,
+        Ok(Ok(status)) => CallResult::Done(status),
+        Ok(Err(failure)) => CallResult::Failed(failure),
+        Err(_) => CallResult::Panicked,
     }
 }
 
@@ -49,12 +49,12 @@ pub(crate) fn number(count: usize) -> c_int {
 /// NULL, or a string that ends with NUL and outlives the use.
 pub(crate) unsafe fn text<'a>(pointer: *const c_char, what: &'static str) -> Result<&'a str> {
     if pointer.is_null() {
-        return Err(Failure::Argument(what));
+        return Err(CallFailure::Argument(what));
     }
     // SAFETY: by contract.
     unsafe { CStr::from_ptr(pointer) }
         .to_str()
-        .map_err(|_| Failure::Argument("a text is not UTF-8"))
+        .map_err(|_| CallFailure::Argument("a text is not UTF-8"))
 }
 
 /// The `len` values at `pointer`, which may be NULL if there are none.
@@ -73,7 +73,7 @@ pub(crate) unsafe fn slice<'a, T>(
         || !pointer.is_aligned()
         || len > isize::MAX as usize / size_of::<T>().max(1)
     {
-        return Err(Failure::Argument(what));
+        return Err(CallFailure::Argument(what));
     }
     // SAFETY: by contract, and checked as far as possible.
     Ok(unsafe { std::slice::from_raw_parts(pointer, len) })
@@ -85,7 +85,7 @@ pub(crate) unsafe fn slice<'a, T>(
 /// NULL, or valid for writes.
 pub(crate) unsafe fn put<T>(place: *mut T, value: T, what: &'static str) -> Result<()> {
     if place.is_null() {
-        return Err(Failure::Argument(what));
+        return Err(CallFailure::Argument(what));
     }
     // SAFETY: by contract.
     unsafe { place.write(value) };
@@ -104,7 +104,7 @@ pub(crate) unsafe fn put_sized<T: Copy>(
     what: &'static str,
 ) -> Result<()> {
     if place.is_null() || size > MOST {
-        return Err(Failure::Argument(what));
+        return Err(CallFailure::Argument(what));
     }
     let known = size.min(size_of::<T>());
     // SAFETY: by contract; `value` has at least `known` bytes.

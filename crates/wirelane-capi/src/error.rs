@@ -6,7 +6,7 @@ use std::ffi::{CStr, c_char, c_int};
 
 use wirelane::ErrorKind;
 
-use crate::table::Refusal;
+use crate::table::HandleRefusal;
 
 /// Success.
 pub const WIRELANE_OK: c_int = 0;
@@ -42,35 +42,35 @@ pub struct ErrorValue {
 const _: () = assert!(size_of::<ErrorValue>() == 1024);
 
 #[derive(Debug)]
-pub(crate) enum Failure {
+pub(crate) enum CallFailure {
     /// The handle cannot be used.
-    Handle(Refusal),
+    Handle(HandleRefusal),
     /// An argument is wrong, for this reason.
     Argument(&'static str),
     /// The library reports an error.
     Library(wirelane::Error),
 }
 
-pub(crate) type Result<T = c_int> = std::result::Result<T, Failure>;
+pub(crate) type Result<T = c_int> = std::result::Result<T, CallFailure>;
 
-impl From<Refusal> for Failure {
-    fn from(refusal: Refusal) -> Self {
+impl From<HandleRefusal> for CallFailure {
+    fn from(refusal: HandleRefusal) -> Self {
         Self::Handle(refusal)
     }
 }
 
-impl From<wirelane::Error> for Failure {
+impl From<wirelane::Error> for CallFailure {
     fn from(error: wirelane::Error) -> Self {
         Self::Library(error)
     }
 }
 
-impl Failure {
+impl CallFailure {
     pub(crate) fn status(&self) -> c_int {
         match self {
-            Self::Handle(Refusal::Closed) => WIRELANE_ERROR_HANDLE,
-            Self::Handle(Refusal::Busy) => WIRELANE_ERROR_BUSY,
-            Self::Handle(Refusal::Full) => WIRELANE_ERROR_FAILED,
+            Self::Handle(HandleRefusal::Closed) => WIRELANE_ERROR_HANDLE,
+            Self::Handle(HandleRefusal::Busy) => WIRELANE_ERROR_BUSY,
+            Self::Handle(HandleRefusal::Full) => WIRELANE_ERROR_FAILED,
             Self::Argument(_) => WIRELANE_ERROR_ARGUMENT,
             Self::Library(error) => match error.kind() {
                 ErrorKind::Usage => WIRELANE_ERROR_USAGE,
@@ -83,7 +83,9 @@ impl Failure {
     fn write(&self, function: &str, to: &mut ErrorValue) {
         to.status = self.status();
         match self {
-            Self::Handle(Refusal::Full) => to.set_text(&format!("{function}: too many handles")),
+            Self::Handle(HandleRefusal::Full) => {
+                to.set_text(&format!("{function}: too many handles"))
+            }
             Self::Handle(_) => to.set_text(&format!("{function}: {}", text(to.status))),
             Self::Argument(what) => to.set_text(&format!("{function}: {what}")),
             Self::Library(error) => {
@@ -112,11 +114,11 @@ impl ErrorValue {
 ///
 /// # Safety
 /// NULL, or valid for writes.
-pub(crate) unsafe fn report(error: *mut ErrorValue, function: &str, outcome: &Outcome) {
+pub(crate) unsafe fn report(error: *mut ErrorValue, function: &str, outcome: &CallResult) {
     if error.is_null() {
         return;
     }
-    if let Outcome::Done(_) = outcome {
+    if let CallResult::Done(_) = outcome {
         // SAFETY: by contract. The caller need not have initialised it, so nothing is read.
         unsafe {
             (&raw mut (*error).status).write(WIRELANE_OK);
@@ -127,7 +129,7 @@ pub(crate) unsafe fn report(error: *mut ErrorValue, function: &str, outcome: &Ou
     }
     let mut value = ErrorValue { status: WIRELANE_ERROR_INTERNAL, os_error: 0, text: [0; 1016] };
     match outcome {
-        Outcome::Failed(failure) => failure.write(function, &mut value),
+        CallResult::Failed(failure) => failure.write(function, &mut value),
         _ => value.set_text(&format!("{function}: {}", text(value.status))),
     }
     // SAFETY: as above.
@@ -135,13 +137,13 @@ pub(crate) unsafe fn report(error: *mut ErrorValue, function: &str, outcome: &Ou
 }
 
 /// The outcome of a call.
-pub(crate) enum Outcome {
+pub(crate) enum CallResult {
     Done(c_int),
-    Failed(Failure),
+    Failed(CallFailure),
     Panicked,
 }
 
-impl Outcome {
+impl CallResult {
     pub(crate) fn status(&self) -> c_int {
         match self {
             Self::Done(status) => *status,
@@ -194,11 +196,11 @@ mod tests {
         let mut error = ErrorValue { status: 0, os_error: 0, text: [0; 1016] };
         let cause = wirelane::Error::io("out", "open", std::io::Error::from_raw_os_error(13));
         // SAFETY: it is there.
-        unsafe { report(&mut error, "f", &Outcome::Failed(cause.into())) };
+        unsafe { report(&mut error, "f", &CallResult::Failed(cause.into())) };
         assert_eq!((error.status, error.os_error), (WIRELANE_ERROR_FAILED, 13));
         assert!(read(&error).contains("EACCES"), "{}", read(&error));
         // SAFETY: it is there.
-        unsafe { report(&mut error, "f", &Outcome::Done(3)) };
+        unsafe { report(&mut error, "f", &CallResult::Done(3)) };
         assert_eq!((error.status, error.os_error, read(&error).as_str()), (0, 0, ""));
     }
 }

@@ -4,16 +4,16 @@ use wirelane::Batch;
 use wirelane::port::{Rx, Tx};
 
 use crate::port::OpenPort;
-use crate::table::Table;
+use crate::table::HandleTable;
 
 /// Ports, which any thread may use.
-pub(crate) static PORTS: Table<OpenPort> = Table::new(1);
+pub(crate) static PORTS: HandleTable<OpenPort> = HandleTable::new(1);
 /// Receiving ends, each used by one thread at a time.
-pub(crate) static RX: Table<Rx> = Table::new(2);
+pub(crate) static RX: HandleTable<Rx> = HandleTable::new(2);
 /// Transmitting ends, each used by one thread at a time.
-pub(crate) static TX: Table<OpenTx> = Table::new(3);
+pub(crate) static TX: HandleTable<OpenTx> = HandleTable::new(3);
 /// Batches, each used by one thread at a time.
-pub(crate) static BATCHES: Table<Batch> = Table::new(4);
+pub(crate) static BATCHES: HandleTable<Batch> = HandleTable::new(4);
 
 /// A transmitting end, and room for one packet.
 pub(crate) struct OpenTx {

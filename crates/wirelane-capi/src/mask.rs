@@ -5,7 +5,7 @@ use std::ffi::c_int;
 use wirelane::mask::MAX_QUEUES;
 use wirelane::{Class, QueueMask, QueueSet};
 
-use crate::error::{Failure, Result};
+use crate::error::{CallFailure, Result};
 
 /// Packets that the interface received, by RX queue.
 pub const WIRELANE_RX: u32 = 0;
@@ -97,12 +97,12 @@ impl MaskValue {
                 self.other = 1;
                 return Ok(0);
             }
-            _ => return Err(Failure::Argument("there is no such class")),
+            _ => return Err(CallFailure::Argument("there is no such class")),
         };
         match words.get_mut(queue as usize / 64) {
             _ if queue == WIRELANE_NO_QUEUE => *all = 1,
             Some(word) => *word |= 1 << (queue % 64),
-            None => return Err(Failure::Argument("queue numbers end at 4095")),
+            None => return Err(CallFailure::Argument("queue numbers end at 4095")),
         }
         Ok(0)
     }
@@ -123,7 +123,7 @@ pub(crate) fn class_of(number: u32) -> Result<Class> {
         WIRELANE_RX => Ok(Class::Rx),
         WIRELANE_TX => Ok(Class::Tx),
         WIRELANE_OTHER => Ok(Class::Other),
-        _ => Err(Failure::Argument("there is no such class")),
+        _ => Err(CallFailure::Argument("there is no such class")),
     }
 }
 

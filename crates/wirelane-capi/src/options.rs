@@ -8,7 +8,7 @@ use wirelane::filter::Filter;
 use wirelane::port::{OpenOptions, Take};
 
 use crate::call;
-use crate::error::{Failure, Result};
+use crate::error::{CallFailure, Result};
 use crate::mask::MaskValue;
 
 /// The host keeps all packets; the program gets copies.
@@ -106,7 +106,7 @@ impl OptionsValue {
         // SAFETY: by contract; the size comes first in every version.
         let size = unsafe { from.cast::<usize>().read() };
         if !(FIRST..=call::MOST).contains(&size) {
-            return Err(Failure::Argument(
+            return Err(CallFailure::Argument(
                 "options: wirelane_options_init() has to set them first",
             ));
         }
@@ -127,7 +127,7 @@ impl OptionsValue {
             WIRELANE_TAKE_NOTHING => Take::Nothing,
             WIRELANE_TAKE_MATCHING => Take::Matching,
             WIRELANE_TAKE_ALL => Take::All,
-            _ => return Err(Failure::Argument("options: there is no such value of take")),
+            _ => return Err(CallFailure::Argument("options: there is no such value of take")),
         };
         let mut options = base
             .latency((self.latency != 0).then(|| Duration::from_nanos(self.latency)))

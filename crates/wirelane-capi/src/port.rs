@@ -7,7 +7,7 @@ use wirelane::internal::port::Accounting;
 use wirelane::port::{Control, Port, PortInfo, Rx, Tx};
 use wirelane::stats::{RxCounters, TxCounters};
 
-use crate::error::{Failure, Result};
+use crate::error::{CallFailure, Result};
 use crate::mask::{WIRELANE_NO_QUEUE, number_of};
 
 /// The value of an unknown counter.
@@ -124,23 +124,23 @@ pub struct FramesValue {
 /// An open port.
 pub(crate) struct OpenPort {
     pub(crate) control: Arc<dyn Control>,
-    ends: Mutex<Ends>,
+    ends: Mutex<PortEnds>,
     accounting: Accounting,
     rx_counters: Vec<Arc<RxCounters>>,
     tx_counters: Vec<Arc<TxCounters>>,
-    texts: Texts,
+    texts: PortTexts,
     info: PortInfo,
     endless: bool,
 }
 
 /// The port, and the ends not taken yet.
-pub(crate) struct Ends {
+pub(crate) struct PortEnds {
     pub(crate) port: Port,
     rx: Vec<Option<Rx>>,
     tx: Vec<Option<Tx>>,
 }
 
-struct Texts {
+struct PortTexts {
     spec: CString,
     backend: CString,
     mode: CString,
@@ -159,10 +159,10 @@ impl OpenPort {
             accounting: port.accounting(),
             rx_counters: rx.iter().map(|rx| Arc::clone(rx.counters())).collect(),
             tx_counters: tx.iter().map(|tx| Arc::clone(tx.counters())).collect(),
-            texts: Texts::of(&info),
+            texts: PortTexts::of(&info),
             endless: port.is_endless(),
             info,
-            ends: Mutex::new(Ends {
+            ends: Mutex::new(PortEnds {
                 port,
                 rx: rx.into_iter().map(Some).collect(),
                 tx: tx.into_iter().map(Some).collect(),
@@ -170,7 +170,7 @@ impl OpenPort {
         })
     }
 
-    pub(crate) fn ends(&self) -> MutexGuard<'_, Ends> {
+    pub(crate) fn ends(&self) -> MutexGuard<'_, PortEnds> {
         self.ends.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -247,7 +247,7 @@ impl OpenPort {
     }
 }
 
-impl Ends {
+impl PortEnds {
     /// Takes the receiving end at `index`, once.
     pub(crate) fn take_rx(&mut self, index: usize) -> Result<Rx> {
         self.rx.get_mut(index).ok_or(NO_RX)?.take().ok_or(TAKEN)
@@ -259,11 +259,11 @@ impl Ends {
     }
 }
 
-const NO_RX: Failure = Failure::Argument("the port has no such receiving end");
-const NO_TX: Failure = Failure::Argument("the port has no such transmitting end");
-const TAKEN: Failure = Failure::Argument("this end was handed out already");
+const NO_RX: CallFailure = CallFailure::Argument("the port has no such receiving end");
+const NO_TX: CallFailure = CallFailure::Argument("the port has no such transmitting end");
+const TAKEN: CallFailure = CallFailure::Argument("this end was handed out already");
 
-impl Texts {
+impl PortTexts {
     fn of(info: &PortInfo) -> Self {
         Self {
             spec: c_string(&info.spec),

@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use wirelane::Frame;
 use wirelane::wire::MacAddr;
 
-use crate::error::{Failure, Result};
+use crate::error::{CallFailure, Result};
 
 /// The source MAC address, 6 bytes.
 pub const WIRELANE_FIELD_SOURCE_MAC: u32 = 0;
@@ -44,11 +44,11 @@ pub(crate) fn rewrite(frame: &mut Frame, field: u32, value: &[u8]) -> Result<()>
         WIRELANE_FIELD_DESTINATION_PORT => {
             frame.set_destination_port(u16::from_be_bytes(bytes(value)?))
         }
-        _ => return Err(Failure::Argument("there is no such field")),
+        _ => return Err(CallFailure::Argument("there is no such field")),
     };
     done.map_err(|error| wirelane::Error::from(error).into())
 }
 
 fn bytes<const N: usize>(value: &[u8]) -> Result<[u8; N]> {
-    value.try_into().map_err(|_| Failure::Argument("the field has another length"))
+    value.try_into().map_err(|_| CallFailure::Argument("the field has another length"))
 }

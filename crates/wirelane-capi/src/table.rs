@@ -32,7 +32,7 @@ const MOST_USERS: u32 = VACANT - 2;
 
 /// Why a handle cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Refusal {
+pub(crate) enum HandleRefusal {
     /// It was closed, or was never a handle.
     Closed,
     /// Another thread is using it.
@@ -43,19 +43,19 @@ pub(crate) enum Refusal {
 
 /// One object, on separate cache lines, so that threads with different objects share none.
 #[repr(align(128))]
-struct Slot<T> {
+struct ObjectSlot<T> {
     key: AtomicU64,
     /// Initialised unless the key is [`VACANT`].
     value: UnsafeCell<MaybeUninit<T>>,
 }
 
-// SAFETY: `key` admits one thread at a time, or several if `T` is `Sync` (`Table::shared`).
-unsafe impl<T: Send> Sync for Slot<T> {}
+// SAFETY: `key` admits one thread at a time, or several if `T` is `Sync` (`HandleTable::shared`).
+unsafe impl<T: Send> Sync for ObjectSlot<T> {}
 
 /// All objects of one kind.
-pub(crate) struct Table<T: 'static> {
+pub(crate) struct HandleTable<T: 'static> {
     kind: u16,
-    chunks: [OnceLock<Box<[Slot<T>]>>; CHUNKS],
+    chunks: [OnceLock<Box<[ObjectSlot<T>]>>; CHUNKS],
     free: Mutex<Free>,
 }
 
@@ -66,7 +66,7 @@ struct Free {
     next: usize,
 }
 
-impl<T: Send> Table<T> {
+impl<T: Send> HandleTable<T> {
     /// A table whose handles contain `kind`, so that it refuses handles of other tables.
     pub(crate) const fn new(kind: u16) -> Self {
         Self {
@@ -77,11 +77,11 @@ impl<T: Send> Table<T> {
     }
 
     /// Stores `value`, and returns its handle.
-    pub(crate) fn insert(&self, value: T) -> Result<u64, Refusal> {
-        let index = self.take_vacant().ok_or(Refusal::Full)?;
+    pub(crate) fn insert(&self, value: T) -> Result<u64, HandleRefusal> {
+        let index = self.take_vacant().ok_or(HandleRefusal::Full)?;
         let at = usize::from(index);
-        let chunk = self.chunks.get(at / CHUNK).ok_or(Refusal::Full)?;
-        let slot = chunk.get_or_init(new_chunk).get(at % CHUNK).ok_or(Refusal::Full)?;
+        let chunk = self.chunks.get(at / CHUNK).ok_or(HandleRefusal::Full)?;
+        let slot = chunk.get_or_init(new_chunk).get(at % CHUNK).ok_or(HandleRefusal::Full)?;
         let generation = slot.key.load(Ordering::Acquire) >> 32;
         // SAFETY: the slot is vacant, and the list of free slots gave it to this thread alone.
         unsafe { (*slot.value.get()).write(value) };
@@ -100,7 +100,7 @@ impl<T: Send> Table<T> {
 
     /// Locks the object for this thread.
     #[inline]
-    pub(crate) fn exclusive(&self, id: u64) -> Result<Exclusive<'_, T>, Refusal> {
+    pub(crate) fn exclusive(&self, id: u64) -> Result<ExclusiveObject<'_, T>, HandleRefusal> {
         let (slot, generation) = self.find(id)?;
         let idle = generation << 32;
         slot.key
@@ -111,11 +111,11 @@ impl<T: Send> Table<T> {
                 Ordering::Relaxed,
             )
             .map_err(|key| refusal(key, generation))?;
-        Ok(Exclusive { slot, idle, alone: PhantomData })
+        Ok(ExclusiveObject { slot, idle, alone: PhantomData })
     }
 
     /// Removes the object, and invalidates its handle.
-    pub(crate) fn remove(&self, id: u64) -> Result<T, Refusal> {
+    pub(crate) fn remove(&self, id: u64) -> Result<T, HandleRefusal> {
         let object = self.exclusive(id)?;
         let slot = object.slot;
         // The key stays locked: no other thread can enter.
@@ -133,49 +133,53 @@ impl<T: Send> Table<T> {
     }
 
     #[inline]
-    fn find(&self, id: u64) -> Result<(&Slot<T>, u64), Refusal> {
+    fn find(&self, id: u64) -> Result<(&ObjectSlot<T>, u64), HandleRefusal> {
         let index = usize::from(id as u16);
         let chunk = self.chunks.get(index / CHUNK).and_then(OnceLock::get);
         let slot = chunk.and_then(|slots| slots.get(index % CHUNK));
-        let slot = slot.filter(|_| (id >> 16) as u16 == self.kind).ok_or(Refusal::Closed)?;
+        let slot = slot.filter(|_| (id >> 16) as u16 == self.kind).ok_or(HandleRefusal::Closed)?;
         Ok((slot, id >> 32))
     }
 }
 
-impl<T: Send + Sync> Table<T> {
+impl<T: Send + Sync> HandleTable<T> {
     /// Uses the object together with other threads.
-    pub(crate) fn shared(&self, id: u64) -> Result<Shared<'_, T>, Refusal> {
+    pub(crate) fn shared(&self, id: u64) -> Result<SharedObject<'_, T>, HandleRefusal> {
         let (slot, generation) = self.find(id)?;
         slot.key
             .fetch_update(Ordering::Acquire, Ordering::Relaxed, |key| {
                 (key >> 32 == generation && key as u32 <= MOST_USERS).then_some(key + 1)
             })
             .map_err(|key| refusal(key, generation))?;
-        Ok(Shared { slot })
+        Ok(SharedObject { slot })
     }
 }
 
-fn new_chunk<T>() -> Box<[Slot<T>]> {
+fn new_chunk<T>() -> Box<[ObjectSlot<T>]> {
     let vacant = || AtomicU64::new(1 << 32 | u64::from(VACANT));
     (0..CHUNK)
-        .map(|_| Slot { key: vacant(), value: UnsafeCell::new(MaybeUninit::uninit()) })
+        .map(|_| ObjectSlot { key: vacant(), value: UnsafeCell::new(MaybeUninit::uninit()) })
         .collect()
 }
 
 /// Why `key` refuses a thread.
-fn refusal(key: u64, generation: u64) -> Refusal {
-    if key >> 32 != generation || key as u32 == VACANT { Refusal::Closed } else { Refusal::Busy }
+fn refusal(key: u64, generation: u64) -> HandleRefusal {
+    if key >> 32 != generation || key as u32 == VACANT {
+        HandleRefusal::Closed
+    } else {
+        HandleRefusal::Busy
+    }
 }
 
 /// An object that this thread uses exclusively.
-pub(crate) struct Exclusive<'a, T> {
-    slot: &'a Slot<T>,
+pub(crate) struct ExclusiveObject<'a, T> {
+    slot: &'a ObjectSlot<T>,
     /// The key without users.
     idle: u64,
     alone: PhantomData<&'a mut T>,
 }
 
-impl<T> Deref for Exclusive<'_, T> {
+impl<T> Deref for ExclusiveObject<'_, T> {
     type Target = T;
 
     #[inline]
@@ -185,7 +189,7 @@ impl<T> Deref for Exclusive<'_, T> {
     }
 }
 
-impl<T> DerefMut for Exclusive<'_, T> {
+impl<T> DerefMut for ExclusiveObject<'_, T> {
     #[inline]
     fn deref_mut(&mut self) -> &mut T {
         // SAFETY: it is initialised, and by the key only this thread uses it.
@@ -193,19 +197,19 @@ impl<T> DerefMut for Exclusive<'_, T> {
     }
 }
 
-impl<T> Borrow<T> for Exclusive<'_, T> {
+impl<T> Borrow<T> for ExclusiveObject<'_, T> {
     fn borrow(&self) -> &T {
         self
     }
 }
 
-impl<T> BorrowMut<T> for Exclusive<'_, T> {
+impl<T> BorrowMut<T> for ExclusiveObject<'_, T> {
     fn borrow_mut(&mut self) -> &mut T {
         self
     }
 }
 
-impl<T> Drop for Exclusive<'_, T> {
+impl<T> Drop for ExclusiveObject<'_, T> {
     #[inline]
     fn drop(&mut self) {
         self.slot.key.store(self.idle, Ordering::Release);
@@ -213,11 +217,11 @@ impl<T> Drop for Exclusive<'_, T> {
 }
 
 /// An object that several threads may use.
-pub(crate) struct Shared<'a, T> {
-    slot: &'a Slot<T>,
+pub(crate) struct SharedObject<'a, T> {
+    slot: &'a ObjectSlot<T>,
 }
 
-impl<T: Sync> Deref for Shared<'_, T> {
+impl<T: Sync> Deref for SharedObject<'_, T> {
     type Target = T;
 
     fn deref(&self) -> &T {
@@ -226,7 +230,7 @@ impl<T: Sync> Deref for Shared<'_, T> {
     }
 }
 
-impl<T> Drop for Shared<'_, T> {
+impl<T> Drop for SharedObject<'_, T> {
     fn drop(&mut self) {
         self.slot.key.fetch_sub(1, Ordering::Release);
     }
@@ -238,38 +242,38 @@ mod tests {
 
     #[test]
     fn a_closed_handle_never_names_another_object() {
-        let table = Table::<u8>::new(1);
+        let table = HandleTable::<u8>::new(1);
         let first = table.insert(1).unwrap();
         assert_eq!(table.remove(first), Ok(1));
         let second = table.insert(2).unwrap();
         assert_ne!(first, second);
         assert_eq!(first as u32, second as u32, "the slot is used again");
         for id in [first, 0, u64::MAX, second + (1 << 32), second + (1 << 16), 5 << 32 | 3] {
-            assert_eq!(table.exclusive(id).err(), Some(Refusal::Closed), "{id:x}");
-            assert_eq!(table.shared(id).err(), Some(Refusal::Closed), "{id:x}");
-            assert_eq!(table.remove(id), Err(Refusal::Closed), "{id:x}");
+            assert_eq!(table.exclusive(id).err(), Some(HandleRefusal::Closed), "{id:x}");
+            assert_eq!(table.shared(id).err(), Some(HandleRefusal::Closed), "{id:x}");
+            assert_eq!(table.remove(id), Err(HandleRefusal::Closed), "{id:x}");
         }
         assert_eq!(*table.exclusive(second).unwrap(), 2);
     }
 
     #[test]
     fn one_alone_or_several_together() {
-        let table = Table::<u8>::new(1);
+        let table = HandleTable::<u8>::new(1);
         let id = table.insert(1).unwrap();
         let alone = table.exclusive(id).unwrap();
-        assert_eq!(table.exclusive(id).err(), Some(Refusal::Busy));
-        assert_eq!(table.shared(id).err(), Some(Refusal::Busy));
-        assert_eq!(table.remove(id), Err(Refusal::Busy));
+        assert_eq!(table.exclusive(id).err(), Some(HandleRefusal::Busy));
+        assert_eq!(table.shared(id).err(), Some(HandleRefusal::Busy));
+        assert_eq!(table.remove(id), Err(HandleRefusal::Busy));
         drop(alone);
         let together = (table.shared(id).unwrap(), table.shared(id).unwrap());
-        assert_eq!(table.exclusive(id).err(), Some(Refusal::Busy));
+        assert_eq!(table.exclusive(id).err(), Some(HandleRefusal::Busy));
         drop(together);
         assert_eq!(table.remove(id), Ok(1));
     }
 
     #[test]
     fn threads_never_meet_inside() {
-        let table = Table::<u64>::new(1);
+        let table = HandleTable::<u64>::new(1);
         let id = table.insert(0).unwrap();
         let entered: u64 = std::thread::scope(|scope| {
             let add = || {
@@ -286,16 +290,16 @@ mod tests {
     #[test]
     #[cfg_attr(miri, ignore = "takes minutes there")]
     fn there_are_only_so_many() {
-        let table = Table::<()>::new(1);
+        let table = HandleTable::<()>::new(1);
         let ids: Vec<u64> = (0..CHUNK * CHUNKS).map(|_| table.insert(()).unwrap()).collect();
-        assert_eq!(table.insert(()), Err(Refusal::Full));
+        assert_eq!(table.insert(()), Err(HandleRefusal::Full));
         assert_eq!(table.remove(ids[77]), Ok(()));
         assert!(table.insert(()).is_ok());
     }
 
     #[test]
     fn after_all_generations_a_slot_stays_vacant() {
-        let table = Table::<u8>::new(1);
+        let table = HandleTable::<u8>::new(1);
         let first = table.insert(1).unwrap();
         table.remove(first).unwrap();
         let slot = &table.chunks[0].get().unwrap()[0];

@@ -7,11 +7,11 @@ use wirelane::Batch;
 
 use crate::batch::{Packet, frame};
 use crate::call::{call, count, number, put, slice};
-use crate::error::{ErrorValue, Failure};
+use crate::error::{CallFailure, ErrorValue};
 use crate::handles::{BATCHES, BatchHandle};
 use crate::rewrite::rewrite;
 
-const NO_ROOM: Failure = Failure::Argument("the frame has no room for that");
+const NO_ROOM: CallFailure = CallFailure::Argument("the frame has no room for that");
 
 /// The usual number of packets in a batch.
 pub const WIRELANE_BATCH_DEFAULT: usize = 64;
@@ -34,7 +34,7 @@ pub unsafe extern "C" fn wirelane_batch_new(
             let nowhere = "the place for the result is NULL";
             put(batch, BatchHandle { id: 0 }, nowhere)?;
             if !(1..=WIRELANE_BATCH_MOST).contains(&capacity) {
-                return Err(Failure::Argument("capacity is not from 1 to WIRELANE_BATCH_MOST"));
+                return Err(CallFailure::Argument("capacity is not from 1 to WIRELANE_BATCH_MOST"));
             }
             let id = BATCHES.insert(Batch::new(capacity))?;
             put(batch, BatchHandle { id }, nowhere).map(|()| 0)
@@ -45,7 +45,7 @@ pub unsafe extern "C" fn wirelane_batch_new(
 /// Frees the batch, and returns its packets to the pools that own their memory.
 #[unsafe(no_mangle)]
 pub extern "C" fn wirelane_batch_free(batch: BatchHandle) -> c_int {
-    count(|| BATCHES.remove(batch.id).map(drop).map(|()| 0).map_err(Failure::from))
+    count(|| BATCHES.remove(batch.id).map(drop).map(|()| 0).map_err(CallFailure::from))
 }
 
 /// Sets `packets` to an array of pointers, one for each packet of the batch, and returns their
@@ -167,7 +167,7 @@ pub extern "C" fn wirelane_batch_strip(batch: BatchHandle, index: usize, bytes: 
     count(|| {
         let mut batch = BATCHES.exclusive(batch.id)?;
         let is_stripped = frame(&mut batch, index)?.strip(bytes);
-        is_stripped.then_some(0).ok_or(Failure::Argument("the packet is shorter"))
+        is_stripped.then_some(0).ok_or(CallFailure::Argument("the packet is shorter"))
     })
 }
 

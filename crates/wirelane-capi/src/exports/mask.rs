@@ -6,7 +6,7 @@ use std::ffi::{c_char, c_int};
 use wirelane::QueueSet;
 
 use crate::call::{call, count, put, text};
-use crate::error::{ErrorValue, Failure};
+use crate::error::{CallFailure, ErrorValue};
 use crate::mask::{MaskValue, WIRELANE_RX, WIRELANE_TX};
 
 const NO_MASK: &str = "mask is NULL";
@@ -38,9 +38,9 @@ pub unsafe extern "C" fn wirelane_mask_parse(
     // SAFETY: by contract of this function.
     unsafe {
         call("wirelane_mask_parse", error, || {
-            let mask = mask.as_mut().ok_or(Failure::Argument(NO_MASK))?;
+            let mask = mask.as_mut().ok_or(CallFailure::Argument(NO_MASK))?;
             if !matches!(queue_class, WIRELANE_RX | WIRELANE_TX) {
-                return Err(Failure::Argument("only the classes RX and TX have queues"));
+                return Err(CallFailure::Argument("only the classes RX and TX have queues"));
             }
             let set: QueueSet = text(queues, "queues is NULL")?.parse()?;
             mask.set(queue_class, &set);
@@ -58,7 +58,9 @@ pub unsafe extern "C" fn wirelane_mask_add(
     queue: u32,
 ) -> c_int {
     // SAFETY: by contract of this function.
-    count(|| unsafe { mask.as_mut() }.ok_or(Failure::Argument(NO_MASK))?.add(queue_class, queue))
+    count(|| {
+        unsafe { mask.as_mut() }.ok_or(CallFailure::Argument(NO_MASK))?.add(queue_class, queue)
+    })
 }
 
 /// Returns 1 if the mask selects packets of this class and queue, otherwise 0.
@@ -70,7 +72,7 @@ pub unsafe extern "C" fn wirelane_mask_selects(
 ) -> c_int {
     count(|| {
         // SAFETY: by contract of this function.
-        let mask = unsafe { mask.as_ref() }.ok_or(Failure::Argument(NO_MASK))?;
+        let mask = unsafe { mask.as_ref() }.ok_or(CallFailure::Argument(NO_MASK))?;
         mask.selects(queue_class, queue)
     })
 }

@@ -8,7 +8,7 @@ use wirelane::filter::{Filter, Program};
 use wirelane::port::{self, Spec};
 
 use crate::call::{call, put, put_sized, slice};
-use crate::error::{ErrorValue, Failure};
+use crate::error::{CallFailure, ErrorValue};
 use crate::handles::{OpenTx, PORTS, PortHandle, RX, RxHandle, TX, TxHandle};
 use crate::mask::MaskValue;
 use crate::options::{self, OptionsValue};
@@ -47,7 +47,7 @@ pub unsafe extern "C" fn wirelane_open(
         call("wirelane_open", error, || {
             put(port, PortHandle { id: 0 }, NOWHERE)?;
             if spec.is_null() {
-                return Err(Failure::Argument("spec is NULL"));
+                return Err(CallFailure::Argument("spec is NULL"));
             }
             let spec = OsStr::from_bytes(std::ffi::CStr::from_ptr(spec).to_bytes());
             let spec = Spec::try_from(spec)?;
@@ -64,7 +64,7 @@ pub unsafe extern "C" fn wirelane_open(
 /// packets in their rings, and then end. The program must close each.
 #[unsafe(no_mangle)]
 pub extern "C" fn wirelane_close(port: PortHandle) -> c_int {
-    crate::call::count(|| PORTS.remove(port.id).map(drop).map(|()| 0).map_err(Failure::from))
+    crate::call::count(|| PORTS.remove(port.id).map(drop).map(|()| 0).map_err(CallFailure::from))
 }
 
 /// Starts receiving. Call it when every thread is ready.
@@ -178,7 +178,7 @@ pub unsafe extern "C" fn wirelane_port_set_mask(
     // SAFETY: by contract of this function.
     unsafe {
         call("wirelane_port_set_mask", error, || {
-            let mask = mask.as_ref().ok_or(Failure::Argument("mask is NULL"))?;
+            let mask = mask.as_ref().ok_or(CallFailure::Argument("mask is NULL"))?;
             PORTS.shared(port.id)?.control.set_mask(mask.to_mask())?;
             Ok(0)
         })

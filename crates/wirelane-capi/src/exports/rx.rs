@@ -9,9 +9,9 @@ use wirelane::pipeline;
 use wirelane::port::{Readiness, Rx};
 
 use crate::call::{call, count, number, put, slice};
-use crate::error::{ErrorValue, Failure, Result};
+use crate::error::{CallFailure, ErrorValue, Result};
 use crate::handles::{BATCHES, BatchHandle, RX, RxHandle};
-use crate::table::Exclusive;
+use crate::table::ExclusiveObject;
 
 /// Ask again at once.
 pub const WIRELANE_READY_NOW: u32 = 0;
@@ -129,7 +129,7 @@ pub unsafe extern "C" fn wirelane_wait_any(
             let ends = slice(ends, ends_count, "ends is NULL")?;
             let numbers = slice(descriptors, descriptors_count, "descriptors is NULL")?;
             if numbers.iter().any(|number| *number < 0) {
-                return Err(Failure::Argument("a descriptor is negative"));
+                return Err(CallFailure::Argument("a descriptor is negative"));
             }
             // The program keeps the descriptors open. If not, poll(2) reports it.
             let borrow = |number: &c_int| BorrowedFd::borrow_raw(*number);
@@ -165,13 +165,13 @@ pub extern "C" fn wirelane_rx_count_unforwarded(rx: RxHandle, packets: u64) -> c
 /// Closes the receiving end. Its packets in batches stay valid.
 #[unsafe(no_mangle)]
 pub extern "C" fn wirelane_rx_close(rx: RxHandle) -> c_int {
-    count(|| RX.remove(rx.id).map(drop).map(|()| 0).map_err(Failure::from))
+    count(|| RX.remove(rx.id).map(drop).map(|()| 0).map_err(CallFailure::from))
 }
 
 /// Waits. Returns the wake-up bits, and the ready descriptors.
 fn wait(ends: &[RxHandle], descriptors: &[BorrowedFd<'_>], timeout: i64) -> Result<(c_int, u64)> {
     let open = ends.iter().map(|end| RX.exclusive(end.id));
-    let mut open = open.collect::<std::result::Result<Vec<Exclusive<'_, Rx>>, _>>()?;
+    let mut open = open.collect::<std::result::Result<Vec<ExclusiveObject<'_, Rx>>, _>>()?;
     // A time beyond the clock's range is no limit.
     let timeout = u64::try_from(timeout).ok().map(Duration::from_nanos);
     let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));

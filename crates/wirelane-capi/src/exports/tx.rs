@@ -5,7 +5,7 @@ use std::ffi::c_int;
 use std::time::{Duration, Instant};
 
 use crate::call::{call, count, number, slice};
-use crate::error::{ErrorValue, Failure};
+use crate::error::{CallFailure, ErrorValue};
 use crate::handles::{BATCHES, BatchHandle, TX, TxHandle};
 
 /// The delay before the interface is tried again.
@@ -80,10 +80,10 @@ pub unsafe extern "C" fn wirelane_tx_send(tx: TxHandle, data: *const u8, len: us
         if tx.end.allocate(&mut tx.one, 1) == 0 {
             return Ok(0);
         }
-        let frame = tx.one.first_mut().ok_or(Failure::Argument("there is no frame"))?;
+        let frame = tx.one.first_mut().ok_or(CallFailure::Argument("there is no frame"))?;
         if !frame.fill(data) {
             tx.one.clear();
-            return Err(Failure::Argument("the packet is longer than the frames of the port"));
+            return Err(CallFailure::Argument("the packet is longer than the frames of the port"));
         }
         let taken = tx.end.transmit(&mut tx.one);
         tx.one.clear();
@@ -156,5 +156,5 @@ pub unsafe extern "C" fn wirelane_tx_drain(
 /// the rest as errors.
 #[unsafe(no_mangle)]
 pub extern "C" fn wirelane_tx_close(tx: TxHandle) -> c_int {
-    count(|| TX.remove(tx.id).map(drop).map(|()| 0).map_err(Failure::from))
+    count(|| TX.remove(tx.id).map(drop).map(|()| 0).map_err(CallFailure::from))
 }
