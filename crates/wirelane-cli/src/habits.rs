@@ -11,7 +11,7 @@ use wirelane_os::iface;
 
 use crate::netns::NetnsArgs;
 use crate::output;
-use crate::sources::{self, Known, Source, Sources};
+use crate::sources::{self, CommandInputs, InputWord, KnownNames};
 use crate::text_file;
 
 /// As tcpdump writes them.
@@ -61,14 +61,14 @@ impl HabitArgs {
         read: Option<&Path>,
         is_file: &dyn Fn(&OsStr) -> bool,
     ) -> Result<(Vec<Spec>, Option<String>)> {
-        let known = Known {
+        let known = KnownNames {
             exists: &|name| iface::exists(name).unwrap_or(false),
             interfaces: &|| names().into_iter().map(|(_, name)| name).collect(),
             is_file,
         };
-        let Sources { sources, filter } = match read {
-            Some(_) => Sources { sources: Vec::new(), filter: sources::join(words)? },
-            None => Sources::split(words, self.interfaces.is_empty(), &known)?,
+        let CommandInputs { sources, filter } = match read {
+            Some(_) => CommandInputs { sources: Vec::new(), filter: sources::join(words)? },
+            None => CommandInputs::split(words, self.interfaces.is_empty(), &known)?,
         };
         let filter = match (&self.filter_file, filter) {
             (None, filter) => filter,
@@ -78,7 +78,7 @@ impl HabitArgs {
                 return Err(Error::usage("filter", cause).help("give one of them"));
             }
         };
-        let named = self.interfaces.iter().map(|text| Source::Port(numbered(text)));
+        let named = self.interfaces.iter().map(|text| InputWord::Port(numbered(text)));
         let named = named.chain(sources).map(|source| source.spec());
         let read = read.map(sources::file).map(Ok);
         let specs = read.into_iter().chain(named).collect::<Result<_>>()?;

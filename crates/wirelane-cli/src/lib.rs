@@ -69,7 +69,7 @@ enum Command {
     Flows(Box<commands::flows::FlowsArgs>),
     Forward(Box<commands::forward::ForwardArgs>),
     #[command(subcommand)]
-    Lab(commands::lab::Action),
+    Lab(commands::lab::LabAction),
     Mask(commands::mask::MaskArgs),
     Merge(commands::merge::MergeArgs),
     Ndr(Box<commands::ndr::NdrArgs>),
@@ -112,7 +112,7 @@ pub fn main() -> ExitCode {
         Command::Flows(args) => commands::flows::run(&args),
         Command::Forward(args) => commands::forward::run(&args),
         Command::Lab(action) => match commands::lab::run(action) {
-            Err(commands::lab::Failure { error, status: Some(status) }) => {
+            Err(commands::lab::CommandFailure { error, status: Some(status) }) => {
                 report(&error);
                 return ExitCode::from(status);
             }

@@ -118,7 +118,7 @@ pub(crate) fn drop_all(user: Option<User>, group: Option<u32>, keep: Set) -> Res
 
 /// The process at the other end of a local socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Peer {
+pub(crate) struct SocketPeer {
     /// Process id; 0 if it has none in this PID namespace.
     pub(crate) pid: u32,
     /// Effective user id.
@@ -129,10 +129,10 @@ pub(crate) struct Peer {
 ///
 /// # Errors
 /// It is no local socket.
-pub(crate) fn peer(socket: impl AsFd) -> Result<Peer> {
+pub(crate) fn peer(socket: impl AsFd) -> Result<SocketPeer> {
     let (pid, uid) =
         privilege::peer(socket.as_fd()).map_err(|error| Error::os("local socket", error))?;
-    Ok(Peer { pid, uid })
+    Ok(SocketPeer { pid, uid })
 }
 
 /// The effective user id.

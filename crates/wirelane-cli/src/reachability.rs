@@ -14,7 +14,7 @@ use crate::ssh::Connection;
 
 /// Addresses of a host at an interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Host {
+pub(crate) struct HostAddresses {
     /// Ethernet address.
     pub(crate) mac: [u8; 6],
     /// IP addresses, of either version.
@@ -23,7 +23,7 @@ pub(crate) struct Host {
     pub(crate) sessions: Vec<Connection>,
 }
 
-impl Host {
+impl HostAddresses {
     /// A host with addresses for documentation (RFC 5737, RFC 3849) and a link-local one.
     pub(crate) fn generic() -> Self {
         let addresses = [
@@ -54,7 +54,7 @@ pub(crate) enum HostTraffic {
     SshServer,
     /// Answers to SSH clients on the host.
     SshClient,
-    /// Sessions in [`Host::sessions`].
+    /// Sessions in [`HostAddresses::sessions`].
     SshSession,
     /// Answers of name servers.
     Dns,
@@ -91,7 +91,7 @@ impl HostTraffic {
 
 /// The effect of a filter on the packets of a class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub(crate) struct Taken {
+pub(crate) struct ClassEffect {
     /// The class.
     pub(crate) class: HostTraffic,
     /// How many packets the filter was run over.
@@ -102,7 +102,7 @@ pub(crate) struct Taken {
     pub(crate) management: usize,
 }
 
-impl Taken {
+impl ClassEffect {
     /// How many a port takes, with management or without.
     pub(crate) fn packets_taken(&self, take_management: bool) -> usize {
         self.matching - if take_management { 0 } else { self.management }
@@ -117,7 +117,7 @@ impl Taken {
 ///
 /// # Errors
 /// The program is not for Ethernet, or uses a value that only the kernel's socket filter has.
-pub(crate) fn explain(program: Option<&Program>, host: &Host) -> Result<Vec<Taken>> {
+pub(crate) fn explain(program: Option<&Program>, host: &HostAddresses) -> Result<Vec<ClassEffect>> {
     const ETHERNET: u16 = 1;
     if let Some(program) = program.filter(|program| program.link_type() != ETHERNET) {
         let cause = format!("XDP sees Ethernet, and this is for link type {}", program.link_type());
@@ -135,7 +135,7 @@ pub(crate) fn explain(program: Option<&Program>, host: &Host) -> Result<Vec<Take
         HostTraffic::IcmpEcho,
     ];
     let taken = classes.into_iter().map(|class| {
-        let mut taken = Taken { class, packets: 0, matching: 0, management: 0 };
+        let mut taken = ClassEffect { class, packets: 0, matching: 0, management: 0 };
         for (data, is_management) in packets(class, host) {
             let packet = Packet { data: &data, wire_len: data.len() as u32, ..Packet::default() };
             let matches = filter.as_ref().is_none_or(|filter| filter.run(&packet) > 0);
@@ -162,7 +162,7 @@ const BROADCAST_MAC: [u8; 6] = [0xff; 6];
 const SHORTEST: usize = 60;
 
 /// Packets of a class that the host receives, and whether each is management.
-fn packets(class: HostTraffic, host: &Host) -> Vec<(Vec<u8>, bool)> {
+fn packets(class: HostTraffic, host: &HostAddresses) -> Vec<(Vec<u8>, bool)> {
     if class == HostTraffic::SshSession {
         let mut packets = Vec::new();
         for Connection { client, server } in &host.sessions {
@@ -305,7 +305,7 @@ mod tests {
     use wirelane_filter::compile;
 
     /// Classes of which some packet matches, with how many.
-    fn taken(expression: &str, host: &Host) -> Vec<(HostTraffic, usize)> {
+    fn taken(expression: &str, host: &HostAddresses) -> Vec<(HostTraffic, usize)> {
         let taken = explain(Some(&compile(expression, 1, 65_535).unwrap()), host).unwrap();
         let taken = taken.into_iter().filter(|taken| taken.matching > 0);
         taken.map(|taken| (taken.class, taken.matching)).collect()
@@ -315,7 +315,7 @@ mod tests {
     #[cfg_attr(miri, ignore = "Miri loads no library")]
     fn classes_match_the_expressions_that_mean_them() {
         use HostTraffic::*;
-        let host = Host::generic();
+        let host = HostAddresses::generic();
         for (expression, expected) in [
             ("udp port 9999", vec![]),
             ("tcp dst port 22", vec![(SshServer, 6)]),
@@ -340,7 +340,7 @@ mod tests {
     #[cfg_attr(miri, ignore = "Miri loads no library")]
     fn a_session_is_looked_at_by_its_own_addresses() {
         let session = Connection::parse("198.51.100.7 50022 192.0.2.10 2222").unwrap();
-        let host = Host { sessions: vec![session], ..Host::generic() };
+        let host = HostAddresses { sessions: vec![session], ..HostAddresses::generic() };
         assert_eq!(taken("tcp port 2222", &host), [(HostTraffic::SshSession, 2)]);
         assert_eq!(taken("src host 198.51.100.7", &host), [(HostTraffic::SshSession, 2)]);
         assert!(HostTraffic::SshSession.is_ssh() && !HostTraffic::Arp.is_ssh());
@@ -350,7 +350,7 @@ mod tests {
     fn management_is_told_from_what_a_port_takes() {
         let sessions = ["192.0.2.1 1 192.0.2.10 22", "192.0.2.1 2 192.0.2.10 2222"];
         let sessions = sessions.iter().filter_map(|text| Connection::parse(text)).collect();
-        let host = Host { sessions, ..Host::generic() };
+        let host = HostAddresses { sessions, ..HostAddresses::generic() };
         for taken in explain(None, &host).unwrap() {
             assert_eq!((taken.matching, taken.packets_taken(true)), (taken.packets, taken.packets));
             let left = match taken.class {
@@ -367,7 +367,7 @@ mod tests {
         let accept = wirelane_os::packet::SockFilter { code: 6, jt: 0, jf: 0, k: 1 };
         let program = Program::new(101, vec![accept]).unwrap();
         assert_eq!(
-            explain(Some(&program), &Host::generic()).unwrap_err().kind(),
+            explain(Some(&program), &HostAddresses::generic()).unwrap_err().kind(),
             crate::ErrorKind::Usage
         );
     }

@@ -9,23 +9,23 @@ use wirelane::{Error, Result};
 
 /// The sources and the filter that the words of a command line name.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Sources {
+pub(crate) struct CommandInputs {
     /// The sources of packets, in this order.
-    pub(crate) sources: Vec<Source>,
+    pub(crate) sources: Vec<InputWord>,
     /// The filter, if there is one.
     pub(crate) filter: Option<String>,
 }
 
 /// A word that names a source of packets.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Source {
+pub(crate) enum InputWord {
     /// A port, unparsed.
     Port(OsString),
     /// A capture file; `-` is standard input.
     File(OsString),
 }
 
-impl Source {
+impl InputWord {
     /// The port to open.
     ///
     /// # Errors
@@ -50,7 +50,7 @@ pub(crate) fn file(path: &Path) -> Spec {
 }
 
 /// Names that words are compared with.
-pub(crate) struct Known<'a> {
+pub(crate) struct KnownNames<'a> {
     /// Whether there is an interface of this name.
     pub(crate) exists: &'a dyn Fn(&str) -> bool,
     /// All interfaces, for suggestions.
@@ -59,7 +59,7 @@ pub(crate) struct Known<'a> {
     pub(crate) is_file: &'a dyn Fn(&OsStr) -> bool,
 }
 
-impl Sources {
+impl CommandInputs {
     /// Words that name a source are first, and the words after the last source are the filter. A
     /// port is a spec with a backend, `any`, or the name of an existing interface. A word of the
     /// filter language is never a source.
@@ -69,7 +69,11 @@ impl Sources {
     /// # Errors
     /// No port is named; a word is neither a port nor the beginning of a filter; the filter is not
     /// UTF-8.
-    pub(crate) fn split(words: &[OsString], needs_port: bool, known: &Known<'_>) -> Result<Self> {
+    pub(crate) fn split(
+        words: &[OsString],
+        needs_port: bool,
+        known: &KnownNames<'_>,
+    ) -> Result<Self> {
         if words.is_empty() && needs_port {
             return Err(Error::usage("port", "none is named").help(
                 "name an interface, as in `eth0 tcp port 443`, or `any` for all; -D lists them, \
@@ -80,14 +84,14 @@ impl Sources {
         for word in words {
             let is_first = sources.is_empty() && needs_port;
             sources.push(match kind(word, known) {
-                Kind::Port => Source::Port(word.clone()),
-                Kind::File => Source::File(word.clone()),
-                Kind::Filter => break,
+                WordKind::Port => InputWord::Port(word.clone()),
+                WordKind::File => InputWord::File(word.clone()),
+                WordKind::Filter => break,
                 // Opening the port will show whether it exists.
-                Kind::Name if is_first && similar(word, known).is_none() => {
-                    Source::Port(word.clone())
+                WordKind::Name if is_first && similar(word, known).is_none() => {
+                    InputWord::Port(word.clone())
                 }
-                Kind::Name => return Err(unknown(word, is_first, known)),
+                WordKind::Name => return Err(unknown(word, is_first, known)),
             });
         }
         let filter = join(words.get(sources.len()..).unwrap_or_default())?;
@@ -117,7 +121,7 @@ pub(crate) fn join(words: &[OsString]) -> Result<Option<String>> {
 
 /// The kinds of words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum WordKind {
     Port,
     File,
     Filter,
@@ -125,26 +129,26 @@ enum Kind {
     Name,
 }
 
-fn kind(word: &OsStr, known: &Known<'_>) -> Kind {
+fn kind(word: &OsStr, known: &KnownNames<'_>) -> WordKind {
     let is_file = (known.is_file)(word);
     let Some(text) = word.to_str() else {
         // Only paths of files may be other than UTF-8. Parsing the port reports other words.
-        return if is_file { Kind::File } else { Kind::Port };
+        return if is_file { WordKind::File } else { WordKind::Port };
     };
     if let Some((backend, _)) = text.split_once(':')
         && Backend::ALL.iter().any(|known| known.as_str() == backend)
     {
-        return Kind::Port;
+        return WordKind::Port;
     }
     // Words of filters win over paths; `./tcp` is a file.
     if begins_filter(text) && !(is_file && text.contains(['/', '.'])) {
-        return if is_file && text == "-" { Kind::File } else { Kind::Filter };
+        return if is_file && text == "-" { WordKind::File } else { WordKind::Filter };
     }
     let name = text.split(['@', '?']).next().unwrap_or_default();
     match text == "any" || (known.exists)(name) {
-        true => Kind::Port,
-        false if is_file => Kind::File,
-        false => Kind::Name,
+        true => WordKind::Port,
+        false if is_file => WordKind::File,
+        false => WordKind::Name,
     }
 }
 
@@ -170,7 +174,7 @@ fn is_number(word: &str) -> bool {
     !word.is_empty() && (word.chars().all(is_digit) || word.strip_prefix("0x").is_some_and(is_hex))
 }
 
-fn unknown(word: &OsStr, is_first: bool, known: &Known<'_>) -> Error {
+fn unknown(word: &OsStr, is_first: bool, known: &KnownNames<'_>) -> Error {
     let shown = word.to_string_lossy();
     let meant = similar(word, known).map(|name| format!("did you mean {name}?"));
     if is_first {
@@ -187,7 +191,7 @@ fn unknown(word: &OsStr, is_first: bool, known: &Known<'_>) -> Error {
 }
 
 /// The interface that was probably meant.
-fn similar(word: &OsStr, known: &Known<'_>) -> Option<String> {
+fn similar(word: &OsStr, known: &KnownNames<'_>) -> Option<String> {
     let name = word.to_str()?.split(['@', '?']).next()?;
     let distance = |other: &String| strsim::osa_distance(name, other);
     let nearest = (known.interfaces)().into_iter().min_by_key(distance)?;
@@ -335,14 +339,14 @@ mod tests {
     const INTERFACES: [&str; 5] = ["eth0", "eth1", "wl-b", "tcp", "6in4"];
     const FILES: [&str; 6] = ["-", "trace.pcap", "10.pcap", "./tcp", "udp", "eth1"];
 
-    fn split(words: &[&str], needs_port: bool) -> Result<Sources> {
+    fn split(words: &[&str], needs_port: bool) -> Result<CommandInputs> {
         let words: Vec<_> = words.iter().map(OsString::from).collect();
-        let known = Known {
+        let known = KnownNames {
             exists: &|name| INTERFACES.contains(&name),
             interfaces: &|| INTERFACES.map(str::to_owned).to_vec(),
             is_file: &|word| FILES.iter().any(|file| word == *file),
         };
-        Sources::split(&words, needs_port, &known)
+        CommandInputs::split(&words, needs_port, &known)
     }
 
     #[test]
@@ -396,7 +400,7 @@ mod tests {
     fn files_are_named_like_ports() {
         let files = |words: &[&str]| {
             let found = split(words, true).unwrap();
-            let is_file = |source: &Source| matches!(source, Source::File(_));
+            let is_file = |source: &InputWord| matches!(source, InputWord::File(_));
             (found.sources.iter().map(is_file).collect::<Vec<_>>(), found.filter)
         };
         for (words, expected, filter) in [

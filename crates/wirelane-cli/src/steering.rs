@@ -11,7 +11,7 @@ use wirelane::port::{self, Backend, OpenOptions, Port, PortInfo, Spec, Take};
 use wirelane::{Error, Result};
 
 use crate::output;
-use crate::reachability::{Host, Taken, explain};
+use crate::reachability::{ClassEffect, HostAddresses, explain};
 use crate::ssh::{self, Connection};
 
 /// Which packets ports take.
@@ -161,7 +161,8 @@ impl Diversion {
         }
         let program = program(filter)?;
         for connection in &self.connections {
-            let host = Host { addresses: Vec::new(), sessions: vec![*connection], ..self.host() };
+            let host =
+                HostAddresses { addresses: Vec::new(), sessions: vec![*connection], ..self.host() };
             let taken = explain(program.as_deref(), &host)?;
             let is_taken = taken.iter().any(|one| one.packets_taken(self.take_management) > 0);
             let is_meant = filter.is_some() && taken.iter().any(|one| one.matching > 0);
@@ -191,9 +192,9 @@ impl Diversion {
         if info.backend != Backend::Xdp {
             return Ok(());
         }
-        let mut host = Host { sessions: self.connections.clone(), ..self.host() };
+        let mut host = HostAddresses { sessions: self.connections.clone(), ..self.host() };
         let whose = if host.addresses.is_empty() {
-            host.addresses = Host::generic().addresses;
+            host.addresses = HostAddresses::generic().addresses;
             "assuming example addresses, because it has none".to_owned()
         } else {
             format!("given the addresses of {}", self.interface)
@@ -209,9 +210,9 @@ impl Diversion {
         Ok(())
     }
 
-    fn host(&self) -> Host {
+    fn host(&self) -> HostAddresses {
         // Opening the port refuses an interface without an Ethernet address.
-        Host::of_interface(&self.interface).unwrap_or_else(|_| Host::generic())
+        HostAddresses::of_interface(&self.interface).unwrap_or_else(|_| HostAddresses::generic())
     }
 }
 
@@ -239,7 +240,7 @@ fn program(filter: Option<&Filter>) -> Result<Option<std::sync::Arc<Program>>> {
 }
 
 /// The effect on each class, and a warning if SSH packets are taken.
-pub(crate) fn table(classes: &[Taken], take_management: bool) -> String {
+pub(crate) fn table(classes: &[ClassEffect], take_management: bool) -> String {
     let mut page = String::new();
     for taken in classes {
         let what = match taken.packets_taken(take_management) {
@@ -250,7 +251,8 @@ pub(crate) fn table(classes: &[Taken], take_management: bool) -> String {
         };
         let _ = writeln!(page, "  {:30} {what}", taken.class.name());
     }
-    let is_lost = |taken: &Taken| taken.class.is_ssh() && taken.packets_taken(take_management) > 0;
+    let is_lost =
+        |taken: &ClassEffect| taken.class.is_ssh() && taken.packets_taken(take_management) > 0;
     if classes.iter().any(is_lost) {
         page += "WARNING: SSH on that interface is included; sessions would break.\n";
     }

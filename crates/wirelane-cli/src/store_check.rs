@@ -50,7 +50,7 @@ pub(crate) fn run(stores: &[Directory], repair: Repair, wanted: CheckOutput) -> 
             tell(directory, &report, started.elapsed());
         }
         errors.extend(faults(&report));
-        documents.push(Store::new(directory, &report));
+        documents.push(CheckedStore::new(directory, &report));
     }
     if halt.is_asked() {
         let cause = "a signal ended it: not all segments were read";
@@ -123,13 +123,13 @@ struct Document {
     command: &'static str,
     version: &'static str,
     elapsed_s: f64,
-    stores: Vec<Store>,
+    stores: Vec<CheckedStore>,
     /// Whether a signal ended the check.
     stopped: bool,
 }
 
 #[derive(Serialize)]
-struct Store {
+struct CheckedStore {
     path: String,
     segments: u64,
     bytes: u64,
@@ -139,27 +139,27 @@ struct Store {
     being_written: u64,
     /// Why nothing was repaired; `null` if repairs were possible.
     only_looked: Option<String>,
-    mended: Vec<Mended>,
+    mended: Vec<RepairEntry>,
     /// Failed repairs, in words.
     failed: Vec<String>,
-    damage: Vec<Damage>,
+    damage: Vec<DamageEntry>,
 }
 
 #[derive(Serialize)]
-struct Mended {
+struct RepairEntry {
     path: String,
     what: String,
 }
 
 /// Damage of a store, in a JSON object.
 #[derive(Serialize)]
-pub(crate) struct Damage {
+pub(crate) struct DamageEntry {
     path: String,
     offset: u64,
     cause: String,
 }
 
-impl From<&wirelane_store::Damage> for Damage {
+impl From<&wirelane_store::Damage> for DamageEntry {
     fn from(damage: &wirelane_store::Damage) -> Self {
         Self {
             path: damage.path.display().to_string(),
@@ -169,9 +169,9 @@ impl From<&wirelane_store::Damage> for Damage {
     }
 }
 
-impl Store {
+impl CheckedStore {
     fn new(directory: &Directory, report: &CheckReport) -> Self {
-        let mended = |mended: &wirelane_store::Mended| Mended {
+        let mended = |mended: &wirelane_store::Mended| RepairEntry {
             path: mended.path.display().to_string(),
             what: mended.what.clone(),
         };
@@ -185,7 +185,7 @@ impl Store {
             only_looked: report.only_looked.clone(),
             mended: report.mended.iter().map(mended).collect(),
             failed: report.failed.clone(),
-            damage: report.damage.iter().map(Damage::from).collect(),
+            damage: report.damage.iter().map(DamageEntry::from).collect(),
         }
     }
 }

@@ -19,7 +19,7 @@ const HELP: &str = "write a time of day (14:03 or 14:03:05.5), -5m for five minu
 
 /// A point in time as the user wrote it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Time {
+pub(crate) enum TimePoint {
     /// Nanoseconds since the epoch.
     At(u64),
     /// Date and time in the local time zone.
@@ -32,14 +32,14 @@ pub(crate) enum Time {
 
 /// A time span of packets, in nanoseconds since the epoch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Span {
+pub(crate) struct TimeSpan {
     /// The time of the first packets.
     pub(crate) from: Option<u64>,
     /// The time from which on packets are excluded.
     pub(crate) to: Option<u64>,
 }
 
-impl FromStr for Time {
+impl FromStr for TimePoint {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -47,7 +47,7 @@ impl FromStr for Time {
     }
 }
 
-impl Span {
+impl TimeSpan {
     /// Resolves both times relative to now. A time of day for the start is the last one before now.
     /// A time of day for the end is the first one after the start, or without a start the last one
     /// before now.
@@ -55,11 +55,11 @@ impl Span {
     /// # Errors
     /// The time does not exist in the local time zone, or the end is before the start. The message
     /// says what to write.
-    pub(crate) fn new(from: Option<Time>, to: Option<Time>) -> Result<Self, String> {
+    pub(crate) fn new(from: Option<TimePoint>, to: Option<TimePoint>) -> Result<Self, String> {
         Self::at(from, to, clock::realtime_ns())
     }
 
-    fn at(from: Option<Time>, to: Option<Time>, now: u64) -> Result<Self, String> {
+    fn at(from: Option<TimePoint>, to: Option<TimePoint>, now: u64) -> Result<Self, String> {
         let from = from.map(|from| from.resolve(now, None)).transpose()?;
         let to = to.map(|to| to.resolve(now, Some(from.unwrap_or(0)))).transpose()?;
         match (from, to) {
@@ -71,7 +71,7 @@ impl Span {
     }
 }
 
-impl Time {
+impl TimePoint {
     /// In nanoseconds since the epoch. `start` is given for the end of a span.
     fn resolve(self, now: u64, start: Option<u64>) -> Result<u64, String> {
         match self {
@@ -165,22 +165,22 @@ fn show_with(time: u64, is_whole: bool) -> String {
     text
 }
 
-fn parse(text: &str) -> Option<Time> {
+fn parse(text: &str) -> Option<TimePoint> {
     if text == "now" {
-        return Some(Time::Ago(Duration::ZERO));
+        return Some(TimePoint::Ago(Duration::ZERO));
     }
     if let Some(ago) = text.strip_prefix('-') {
-        return args::duration(ago).ok().map(Time::Ago);
+        return args::duration(ago).ok().map(TimePoint::Ago);
     }
     if text.get(4..5) == Some("-") {
         return date_and_time(text);
     }
     let (time, rest) = time_of_day(text)?;
-    rest.is_empty().then_some(Time::OfDay(time))
+    rest.is_empty().then_some(TimePoint::OfDay(time))
 }
 
 /// `2026-11-23`, then `T14:03` or more, then an offset from UTC or nothing.
-fn date_and_time(text: &str) -> Option<Time> {
+fn date_and_time(text: &str) -> Option<TimePoint> {
     let date = text.get(..10)?;
     let (year, month) = (digits(date.get(..4)?)?, digits(date.get(5..7)?)?);
     let day = digits(date.get(8..)?)?;
@@ -195,10 +195,10 @@ fn date_and_time(text: &str) -> Option<Time> {
     let date = Date::new(year as i16, month as i8, day as i8).ok().filter(|_| year >= 1970)?;
     let local = at(date, time);
     if zone.is_empty() {
-        return Some(Time::Local(local));
+        return Some(TimePoint::Local(local));
     }
     let time = offset(zone)?.to_timestamp(local).ok()?;
-    Some(Time::At(u64::try_from(time.as_nanosecond()).ok()?))
+    Some(TimePoint::At(u64::try_from(time.as_nanosecond()).ok()?))
 }
 
 /// Nanoseconds since midnight, and the rest of the text: `14:03`, `14:03:05`, `14:03:05.123456789`.
@@ -250,9 +250,9 @@ mod tests {
     /// 2026-11-23T02:41:44Z.
     const NOW: u64 = 1_795_401_704 * SECOND;
 
-    fn span(from: &str, to: &str) -> Result<Span, String> {
+    fn span(from: &str, to: &str) -> Result<TimeSpan, String> {
         let parse = |text: &str| (!text.is_empty()).then(|| text.parse()).transpose();
-        Span::at(parse(from)?, parse(to)?, NOW)
+        TimeSpan::at(parse(from)?, parse(to)?, NOW)
     }
 
     fn from(text: &str) -> u64 {
@@ -340,7 +340,7 @@ mod tests {
             "-5x",
             "tomorrow",
         ] {
-            assert!(text.parse::<Time>().is_err(), "{text:?}");
+            assert!(text.parse::<TimePoint>().is_err(), "{text:?}");
         }
     }
 }

@@ -15,7 +15,7 @@ use super::copying::Copying;
 use crate::access::AccessArgs;
 use crate::args;
 use crate::steering;
-use crate::time_span::{Span, Time};
+use crate::time_span::{TimePoint, TimeSpan};
 
 /// Write a capture file in another format or compression, whole or in part.
 ///
@@ -42,10 +42,10 @@ pub(crate) struct ConvertArgs {
     /// Only packets at TIME or later: 14:03 (the last one), 14:03:05.5, -5m, 2026-11-23T14:03:05Z,
     /// or without Z in local time
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
-    from: Option<Time>,
+    from: Option<TimePoint>,
     /// Only packets before TIME; a time of day is the first one after --from
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
-    to: Option<Time>,
+    to: Option<TimePoint>,
     /// Only the first N packets
     #[arg(short, long, value_name = "N", value_parser = args::count)]
     count: Option<u64>,
@@ -87,9 +87,9 @@ pub(crate) fn run(args: &ConvertArgs) -> Result<()> {
     let mut options = args::writer(&args.output, args.compress)?;
     options.access = args.access.access()?;
     args.comment.add_to(&mut options.section);
-    let span = Span::new(args.from, args.to).map_err(|cause| Error::usage("time", cause))?;
+    let span = TimeSpan::new(args.from, args.to).map_err(|cause| Error::usage("time", cause))?;
     let filter = args.filter.as_deref().map(steering::filter).transpose()?;
-    let mut sieve = Sieve { span, filter, engines: Vec::new(), failure: None };
+    let mut sieve = PacketSelector { span, filter, engines: Vec::new(), failure: None };
     let halt = Halt::by_signals()?;
     let control = MergeControl::new(halt).options(options).snaplen(args.snaplen).limit(args.count);
     let copied = copying.run(&control, &mut |record, source| sieve.verdict(record, source));
@@ -97,8 +97,8 @@ pub(crate) fn run(args: &ConvertArgs) -> Result<()> {
 }
 
 /// Takes packets by time and filter.
-struct Sieve {
-    span: Span,
+struct PacketSelector {
+    span: TimeSpan,
     filter: Option<Filter>,
     /// The filter, compiled for each link type so far.
     engines: Vec<(u16, Engine)>,
@@ -106,10 +106,10 @@ struct Sieve {
     failure: Option<Error>,
 }
 
-impl Sieve {
+impl PacketSelector {
     fn verdict(&mut self, record: &Record<'_>, source: &Source) -> Verdict {
         let time = record.timestamp;
-        let Span { from, to } = self.span;
+        let TimeSpan { from, to } = self.span;
         if from.is_some_and(|from| time < from) || to.is_some_and(|to| time >= to) {
             return Verdict::Leave;
         }

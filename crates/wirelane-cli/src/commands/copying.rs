@@ -134,8 +134,8 @@ struct Document {
     schema: &'static str,
     command: &'static str,
     version: &'static str,
-    inputs: Vec<Input>,
-    output: Output,
+    inputs: Vec<CopyInput>,
+    output: CopyOutput,
     /// Whether a signal ended the copy.
     stopped: bool,
     /// Why the output is incomplete, in words; `null` if it is complete.
@@ -143,7 +143,7 @@ struct Document {
 }
 
 #[derive(Serialize)]
-struct Input {
+struct CopyInput {
     path: String,
     packets: u64,
     /// Packets that the filter or the times exclude.
@@ -159,7 +159,7 @@ struct Input {
 }
 
 #[derive(Serialize)]
-struct Output {
+struct CopyOutput {
     path: String,
     packets: u64,
     bytes: u64,
@@ -170,7 +170,7 @@ struct Output {
 
 impl Document {
     fn new(copying: &Copying<'_>, report: &MergeReport) -> Self {
-        let input = |input: &MergedInput| Input {
+        let input = |input: &MergedInput| CopyInput {
             path: input.path.display().to_string(),
             packets: input.packets,
             left_out: input.left,
@@ -185,7 +185,7 @@ impl Document {
             command: copying.command,
             version: env!("CARGO_PKG_VERSION"),
             inputs: report.inputs.iter().map(input).collect(),
-            output: Output {
+            output: CopyOutput {
                 path: copying.output.display().to_string(),
                 packets: report.written.packets,
                 bytes: report.written.bytes,

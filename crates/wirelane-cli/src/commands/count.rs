@@ -12,10 +12,11 @@ use wirelane::{Error, Result};
 use crate::args;
 use crate::habits::{self, HabitArgs};
 use crate::live::{
-    Doing, InputArgs, Opened, Screen, SessionArgs, Show, Start, VerboseArgs, run_live,
+    Doing, InputArgs, LiveLines, LiveScreen, OpenedSession, SessionArgs, StartedCommand,
+    VerboseArgs, run_live,
 };
-use crate::output::counts::{Order, TableView};
-use crate::output::progress::Progress;
+use crate::output::counts::{RowOrder, TableView};
+use crate::output::progress::ReceiveProgress;
 use crate::output::summary::Summary;
 use crate::output::{self, screen};
 
@@ -44,7 +45,7 @@ pub(crate) struct CountArgs {
         default_value = "proto",
         help_heading = "Output"
     )]
-    by: Vec<What>,
+    by: Vec<CountKey>,
     /// Print the N largest rows of each table; 0 prints all [default: 20; with --json all]
     #[arg(short = 'n', long, value_name = "N", help_heading = "Output")]
     top: Option<usize>,
@@ -57,7 +58,7 @@ pub(crate) struct CountArgs {
         hide_possible_values = true,
         help_heading = "Output"
     )]
-    sort: Order,
+    sort: RowOrder,
     /// Count what tunnels carry (VXLAN, Geneve, GRE, IP in IP): hosts, ports, protocols and flows
     /// are those of the innermost IP header. Other packets count as without it
     #[arg(long)]
@@ -88,7 +89,7 @@ Examples:
 
 /// The values of `--by`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum What {
+enum CountKey {
     /// Network and transport protocol: ip/tcp, ip6/udp, arp
     Proto,
     /// IP addresses: the packets that each sent and received
@@ -103,7 +104,7 @@ enum What {
     Flow,
 }
 
-impl What {
+impl CountKey {
     fn by(self) -> By {
         match self {
             Self::Proto => By::Proto,
@@ -127,7 +128,7 @@ pub(crate) fn run(args: &CountArgs) -> Result<()> {
     if args.habits.list_interfaces {
         return habits::list();
     }
-    let mut start = Start::new("count", &args.session, args.verbose.verbose)?;
+    let mut start = StartedCommand::new("count", &args.session, args.verbose.verbose)?;
     let config = args.config()?;
     let netns = &args.session.netns;
     let (specs, filter) = args.habits.split(&args.words, args.read.as_deref(), netns, &is_file)?;
@@ -138,8 +139,9 @@ pub(crate) fn run(args: &CountArgs) -> Result<()> {
     args.habits.check(&ports)?;
     start.privileges.give_away(&ports)?;
     let counting = start.explained(Counting::start(ports, &config))?;
-    let opened = Opened { doing: Doing::Input("counting on"), diversions, filter: input.filter() };
-    run_live(start, counting, opened, &mut Tables(args), |mut outcome, started| {
+    let opened =
+        OpenedSession { doing: Doing::Input("counting on"), diversions, filter: input.filter() };
+    run_live(start, counting, opened, &mut CountDisplay(args), |mut outcome, started| {
         let most = args.top(if args.session.json { usize::MAX } else { TOP });
         let tables = views(&mut outcome.tables, args, most);
         let text = (!args.session.json).then(|| {
@@ -180,18 +182,18 @@ impl CountArgs {
 }
 
 /// A terminal shows the largest rows of the first table. SIGUSR1 prints all tables.
-struct Tables<'a>(&'a CountArgs);
+struct CountDisplay<'a>(&'a CountArgs);
 
-impl Show<Counting> for Tables<'_> {
-    fn screen(&self) -> Screen<'_> {
-        Screen::Figures(None)
+impl LiveLines<Counting> for CountDisplay<'_> {
+    fn screen(&self) -> LiveScreen<'_> {
+        LiveScreen::Figures(None)
     }
 
     fn update(
         &mut self,
         counting: &Counting,
         now: &dyn Fn() -> Reading,
-        progress: Option<&mut Progress>,
+        progress: Option<&mut ReceiveProgress>,
     ) {
         let Some(progress) = progress else { return };
         progress.update_with(now(), |room| {

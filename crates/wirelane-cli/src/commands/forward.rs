@@ -16,7 +16,9 @@ use wirelane::stats::TxStats;
 use wirelane::{Error, QueueMask, QueueSet, Result};
 
 use crate::habits::InterfaceArgs;
-use crate::live::{Doing, Opened, Screen, SessionArgs, Start, VerboseArgs, run_live};
+use crate::live::{
+    Doing, LiveScreen, OpenedSession, SessionArgs, StartedCommand, VerboseArgs, run_live,
+};
 use crate::output::summary::Summary;
 use crate::steering::{self, Diversion, Purpose, SteeringArgs};
 use crate::{args, overwrite, ssh};
@@ -106,8 +108,8 @@ const LATENCY: Duration = Duration::from_millis(1);
 /// # Errors
 /// Forwarding cannot start, or an error ended it early.
 pub(crate) fn run(args: &ForwardArgs) -> Result<()> {
-    let mut start = Start::in_namespace("forward", &args.session, args.verbose.verbose)?;
-    let plan = Plan::new(args)?;
+    let mut start = StartedCommand::in_namespace("forward", &args.session, args.verbose.verbose)?;
+    let plan = ForwardPlan::new(args)?;
     let placement = args.session.placement()?;
     let (ports, diversions) = plan.open(args, &placement, &mut start)?;
     let config = ForwardConfig::default()
@@ -124,8 +126,8 @@ pub(crate) fn run(args: &ForwardArgs) -> Result<()> {
         (_, true) => &["forwarding from", "to"],
         (_, false) => &["forwarding between", "and"],
     });
-    let opened = Opened { doing, diversions, filter: args.steering.filter() };
-    run_live(start, forward, opened, &mut Screen::Figures(None), |mut outcome, started| {
+    let opened = OpenedSession { doing, diversions, filter: args.steering.filter() };
+    run_live(start, forward, opened, &mut LiveScreen::Figures(None), |mut outcome, started| {
         outcome.errors.extend(nothing_sent(&outcome));
         Ok((Summary::of_forward(&outcome, started), outcome.errors))
     })
@@ -151,12 +153,12 @@ impl ForwardArgs {
 }
 
 /// The ports, and whether packets flow one way only.
-struct Plan {
+struct ForwardPlan {
     specs: Vec<Spec>,
     one_way: bool,
 }
 
-impl Plan {
+impl ForwardPlan {
     /// Parses the ports of `args`.
     ///
     /// # Errors
@@ -258,9 +260,9 @@ impl Plan {
         &self,
         args: &ForwardArgs,
         placement: &Placement,
-        start: &mut Start<'_>,
+        start: &mut StartedCommand<'_>,
     ) -> Result<(Vec<Port>, Vec<Option<Diversion>>)> {
-        let Start { privileges, halt, .. } = start;
+        let StartedCommand { privileges, halt, .. } = start;
         let ring_bytes = args::address_space("--ring", args.ring)?;
         let (mut wanted, mut diversions) = (Vec::new(), Vec::new());
         for (position, spec) in self.specs.iter().enumerate() {

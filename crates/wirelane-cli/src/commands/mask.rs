@@ -5,8 +5,8 @@ use wirelane::Result;
 
 use crate::args;
 use crate::control;
-use crate::control::request::{Expression, Request, Select, Selected};
-use crate::control::settings::Settings;
+use crate::control::request::{ControlRequest, FilterChange, MaskChange, Select};
+use crate::control::settings::PortSettings;
 
 /// Show or change the queue masks and the filter of a running capture or forward.
 ///
@@ -53,15 +53,15 @@ pub(crate) struct MaskArgs {
 /// # Errors
 /// There is no such command, or it refuses the change.
 pub(crate) fn run(args: &MaskArgs) -> Result<()> {
-    let filter = args.filter.clone().map(Expression::Text);
+    let filter = args.filter.clone().map(FilterChange::Text);
     let select = Select {
         port: args.port,
         rx: args.rx_queues.clone(),
         tx: args.tx_queues.clone(),
         other: args.other,
         enabled: (args.enable || args.disable).then_some(args.enable),
-        filter: filter.or(args.no_filter.then_some(Expression::None)),
+        filter: filter.or(args.no_filter.then_some(FilterChange::None)),
     };
-    let selected: Vec<Selected> = control::ask(args.pid, &Request::Select(select))?;
-    Settings { schema: "wirelane.mask/1", of: selected }.show(args.pid, args.json, |it| it.port)
+    let selected: Vec<MaskChange> = control::ask(args.pid, &ControlRequest::Select(select))?;
+    PortSettings { schema: "wirelane.mask/1", of: selected }.show(args.pid, args.json, |it| it.port)
 }

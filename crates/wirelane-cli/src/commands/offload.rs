@@ -6,8 +6,8 @@ use wirelane::internal::frame::Protocols;
 
 use crate::args;
 use crate::control;
-use crate::control::request::{Offload, Offloading, Request};
-use crate::control::settings::Settings;
+use crate::control::request::{ControlRequest, OffloadChange, PortOffload};
+use crate::control::settings::PortSettings;
 
 /// Show GSO and GRO of a running forward, or turn them on or off, like ethtool -k and -K.
 ///
@@ -42,13 +42,13 @@ pub(crate) struct OffloadArgs {
 /// There is no such command, or it refuses the change.
 pub(crate) fn run(args: &OffloadArgs) -> Result<()> {
     let text = |protocols: Option<Protocols>| protocols.map(|protocols| protocols.to_string());
-    let offload = Offload {
+    let offload = OffloadChange {
         port: args.port,
         gso: text(args.gso),
         gro: text(args.gro),
         gso_max: args.gso_max,
     };
-    let offloading: Vec<Offloading> = control::ask(args.pid, &Request::Offload(offload))?;
-    let settings = Settings { schema: "wirelane.offload/1", of: offloading };
+    let offloading: Vec<PortOffload> = control::ask(args.pid, &ControlRequest::Offload(offload))?;
+    let settings = PortSettings { schema: "wirelane.offload/1", of: offloading };
     settings.show(args.pid, args.json, |it| it.port)
 }

@@ -11,7 +11,7 @@ use wirelane_store::{Access, Directory};
 
 use crate::output::{self, plural};
 use crate::stores;
-use crate::time_span::{self, Span, Time};
+use crate::time_span::{self, TimePoint, TimeSpan};
 
 /// Keep segments of a store from being deleted when room is needed for new packets.
 ///
@@ -32,10 +32,10 @@ pub(crate) struct PinArgs {
     /// Only packets at TIME or later: 14:03 (the last one), 14:03:05.5, -5m, 2026-11-23T14:03:05Z,
     /// or without Z in local time
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
-    from: Option<Time>,
+    from: Option<TimePoint>,
     /// Only packets before TIME; a time of day is the first one after --from
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
-    to: Option<Time>,
+    to: Option<TimePoint>,
     /// Packets of any time
     #[arg(long, conflicts_with_all = ["from", "to"])]
     all: bool,
@@ -62,8 +62,8 @@ Examples:
 /// time.
 pub(crate) fn run(args: &PinArgs) -> Result<()> {
     let (paths, expression) = stores::split(&args.arguments)?;
-    let Span { from, to } =
-        Span::new(args.from, args.to).map_err(|cause| Error::usage("time", cause))?;
+    let TimeSpan { from, to } =
+        TimeSpan::new(args.from, args.to).map_err(|cause| Error::usage("time", cause))?;
     let filter = stores::filter(&expression)?;
     let query = Query::all().from(from).to(to).filter(filter);
     let mut changed = Vec::new();

@@ -12,7 +12,7 @@ use wirelane::internal::inspect::{ByteLimit, sending};
 
 use crate::netns::NetnsArgs;
 use crate::output;
-use crate::output::table::Table;
+use crate::output::table::TextTable;
 
 /// Show queue counts, ring sizes, CPU affinity, steering and RSS of an interface.
 ///
@@ -56,11 +56,11 @@ pub(crate) fn run(args: &QueuesArgs) -> Result<(), Error> {
 struct Document<'a> {
     schema: &'static str,
     version: &'static str,
-    interfaces: Vec<Shown<'a>>,
+    interfaces: Vec<ShownQueues<'a>>,
 }
 
 #[derive(Serialize)]
-struct Shown<'a> {
+struct ShownQueues<'a> {
     #[serde(flatten)]
     interface: &'a InterfaceQueues,
     packet_tx: PacketTx,
@@ -73,7 +73,7 @@ struct PacketTx {
     bypass: Vec<TxBinding>,
 }
 
-impl<'a> Shown<'a> {
+impl<'a> ShownQueues<'a> {
     fn new(interface: &'a InterfaceQueues) -> Self {
         let through_qdisc = sending(interface, false);
         Self { interface, packet_tx: PacketTx { through_qdisc, bypass: sending(interface, true) } }
@@ -84,7 +84,7 @@ fn json(found: &[InterfaceQueues]) -> Result<String, Error> {
     let document = Document {
         schema: "wirelane.queues/1",
         version: env!("CARGO_PKG_VERSION"),
-        interfaces: found.iter().map(Shown::new).collect(),
+        interfaces: found.iter().map(ShownQueues::new).collect(),
     };
     let mut text = serde_json::to_string_pretty(&document)
         .map_err(|error| Error::io("standard output", "write", error.into()))?;
@@ -94,8 +94,16 @@ fn json(found: &[InterfaceQueues]) -> Result<String, Error> {
 
 /// One line per interface.
 fn overview(found: &[InterfaceQueues]) -> String {
-    let mut table =
-        Table::new(&["interface", "driver", "link", "rx", "rx max", "tx", "tx max", "rx affinity"]);
+    let mut table = TextTable::new(&[
+        "interface",
+        "driver",
+        "link",
+        "rx",
+        "rx max",
+        "tx",
+        "tx max",
+        "rx affinity",
+    ]);
     for interface in found {
         table.row([
             interface.name.clone(),
@@ -118,7 +126,8 @@ fn details(interface: &InterfaceQueues) -> String {
     out.push_str(&counts(interface));
     if !interface.rx.queues.is_empty() {
         out.push('\n');
-        let mut table = Table::new(&["rx queue", "cpus", "irq", "napi", "rps cpus", "numa node"]);
+        let mut table =
+            TextTable::new(&["rx queue", "cpus", "irq", "napi", "rps cpus", "numa node"]);
         let queues = interface.rx.queues.iter();
         let rows = queues.map(|one| (one.index, about(&one.service, one.rps_cpus.as_ref())));
         runs(rows)
@@ -129,7 +138,7 @@ fn details(interface: &InterfaceQueues) -> String {
     if !interface.tx.queues.is_empty() {
         out.push('\n');
         let titles = ["tx queue", "cpus", "irq", "napi", "xps cpus", "numa node", "byte limit"];
-        let mut table = Table::new(&titles);
+        let mut table = TextTable::new(&titles);
         let limit = |one: &TxQueue| match one.byte_limit {
             Some(ByteLimit { limit: 0, .. }) => "off".to_owned(),
             limit => text(limit.map(|limit| limit.limit)),
@@ -203,7 +212,7 @@ fn summary(interface: &InterfaceQueues) -> String {
 }
 
 fn counts(interface: &InterfaceQueues) -> String {
-    let mut table = Table::new(&["queues", "count", "max", "ring", "ring max"]);
+    let mut table = TextTable::new(&["queues", "count", "max", "ring", "ring max"]);
     let mut row = |label: &str, count: Option<u32>, max: Option<u32>, ring: Option<Setting>| {
         // A combined channel has no separate ring.
         let depth =

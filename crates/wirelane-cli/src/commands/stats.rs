@@ -8,10 +8,10 @@ use serde_json::Value;
 use wirelane::{Error, Result, error};
 
 use crate::args;
-use crate::control::request::{Identity, Request};
-use crate::control::{self, Session, Sessions};
-use crate::output::statistics::Statistics;
-use crate::output::table::Table;
+use crate::control::request::{ControlRequest, Identity};
+use crate::control::{self, CommandConnection, Sessions};
+use crate::output::statistics::StatisticsReading;
+use crate::output::table::TextTable;
 use crate::output::{self, screen};
 use crate::signals::Signals;
 
@@ -92,11 +92,11 @@ pub(crate) fn run(args: &StatsArgs) -> Result<()> {
             }
         }
     };
-    let now: Value = control::ask(pid, &Request::Statistics)?;
+    let now: Value = control::ask(pid, &ControlRequest::Statistics)?;
     let width = screen::width_of_output();
     match args.interval {
         Some(interval) => watch(args, pid, interval, now),
-        None => show(&Statistics { now: &now, before: None, width }, args.json),
+        None => show(&StatisticsReading { now: &now, before: None, width }, args.json),
     }
 }
 
@@ -118,7 +118,7 @@ fn watch(args: &StatsArgs, pid: u32, interval: Duration, mut before: Value) -> R
         }
         // After a delay, do not catch up.
         next = (next + interval).max(Instant::now());
-        let now: Value = match control::ask(pid, &Request::Statistics) {
+        let now: Value = match control::ask(pid, &ControlRequest::Statistics) {
             Ok(now) => now,
             Err(_) if !control::listens(pid) => {
                 output::line(format_args!("process {pid} has ended"));
@@ -127,27 +127,27 @@ fn watch(args: &StatsArgs, pid: u32, interval: Duration, mut before: Value) -> R
             Err(error) => return Err(error),
         };
         let width = screen::width_of_output();
-        show(&Statistics { now: &now, before: Some(&before), width }, args.json)?;
+        show(&StatisticsReading { now: &now, before: Some(&before), width }, args.json)?;
         before = now;
         left -= 1;
     }
     Ok(())
 }
 
-fn show(statistics: &Statistics<'_>, json: bool) -> Result<()> {
+fn show(statistics: &StatisticsReading<'_>, json: bool) -> Result<()> {
     if json { output::json(&statistics.json()) } else { output::print(&statistics.text()) }
 }
 
 #[derive(Serialize)]
 struct Document<'a> {
     schema: &'static str,
-    sessions: Vec<Row<'a>>,
+    sessions: Vec<StatsRow<'a>>,
     /// Processes that listen like a command of Wirelane, but did not answer in time.
     silent: &'a [u32],
 }
 
 #[derive(Serialize)]
-struct Row<'a> {
+struct StatsRow<'a> {
     pid: u32,
     #[serde(flatten)]
     identity: &'a Identity,
@@ -161,12 +161,14 @@ fn list(sessions: &Sessions, json: bool) -> Result<()> {
     }
     let Sessions { known, silent, .. } = sessions;
     if json {
-        let rows = known.iter().map(|Session { pid, identity }| Row { pid: *pid, identity });
+        let rows = known
+            .iter()
+            .map(|CommandConnection { pid, identity }| StatsRow { pid: *pid, identity });
         let sessions = rows.collect();
         return output::json(&Document { schema: "wirelane.sessions/1", sessions, silent });
     }
-    let mut table = Table::new(&["pid", "command", "since", "ports"]);
-    for Session { pid, identity } in known {
+    let mut table = TextTable::new(&["pid", "command", "since", "ports"]);
+    for CommandConnection { pid, identity } in known {
         let since = format!("{:.0} s", identity.elapsed_s);
         // The user chose this text, at any length.
         let text = |text: &str| error::brief(text).into_owned();

@@ -10,8 +10,8 @@ use clap::Args;
 use serde::Serialize;
 use wirelane::{Error, Result};
 
-use crate::control::request::{Request, Triggered};
-use crate::control::{self, Session};
+use crate::control::request::{ControlRequest, Triggered};
+use crate::control::{self, CommandConnection};
 use crate::output;
 
 /// Make a recording keep the packets around this moment.
@@ -49,7 +49,7 @@ pub(crate) fn run(args: &TriggerArgs) -> Result<()> {
             None => into(Path::new(word))?,
         },
     };
-    let triggered: Triggered = control::ask(pid, &Request::Trigger)?;
+    let triggered: Triggered = control::ask(pid, &ControlRequest::Trigger)?;
     if args.json {
         return output::json(&Document { schema: "wirelane.trigger/1", pid, triggered });
     }
@@ -57,7 +57,7 @@ pub(crate) fn run(args: &TriggerArgs) -> Result<()> {
 }
 
 /// The recordings of this user.
-fn recordings() -> Vec<Session> {
+fn recordings() -> Vec<CommandConnection> {
     let sessions = control::sessions().known.into_iter();
     sessions.filter(|session| session.identity.command == "record").collect()
 }
@@ -65,7 +65,7 @@ fn recordings() -> Vec<Session> {
 /// The only recording of this user.
 fn only() -> Result<u32> {
     match recordings().as_slice() {
-        [Session { pid, .. }] => Ok(*pid),
+        [CommandConnection { pid, .. }] => Ok(*pid),
         [] => Err(Error::failed("trigger", "no `wirelane record` of this user is running")
             .help("root sees the commands of all users")),
         several => {
@@ -85,7 +85,7 @@ fn into(directory: &Path) -> Result<u32> {
             .help("name the process id or the store of a recording; `wirelane stats` lists them")
     };
     let wanted = place(directory).map_err(unknown)?;
-    let is_it = |session: &Session| {
+    let is_it = |session: &CommandConnection| {
         let store = session.identity.store.as_deref();
         store.is_some_and(|store| place(Path::new(store)).is_ok_and(|place| place == wanted))
     };

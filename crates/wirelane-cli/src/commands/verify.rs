@@ -257,7 +257,7 @@ struct Document<'a> {
     notes: u64,
     /// Checks that could not be made because the capture lacks bytes.
     not_checked: u64,
-    findings: Vec<Found<'a>>,
+    findings: Vec<FindingEntry<'a>>,
     findings_omitted: u64,
     rules: Vec<RuleRow>,
     cut: u64,
@@ -276,7 +276,7 @@ struct Document<'a> {
 }
 
 #[derive(Serialize)]
-struct Found<'a> {
+struct FindingEntry<'a> {
     packet: u64,
     other: Option<u64>,
     rule: &'static str,
@@ -299,7 +299,7 @@ struct RuleRow {
 impl<'a> Document<'a> {
     fn new(args: &VerifyArgs, audit: &'a Audit) -> Self {
         let summary = audit.auditor.summary();
-        let found = |finding: &'a Finding| Found {
+        let found = |finding: &'a Finding| FindingEntry {
             packet: finding.packet,
             other: finding.other,
             rule: finding.rule.name(),

@@ -4,21 +4,21 @@ use serde::Serialize;
 use serde_json::Value;
 use wirelane::{Error, Result};
 
-use super::request::Request;
+use super::request::ControlRequest;
 use super::statistics::Document;
-use super::subject::Subject;
+use super::subject::ControlledCommand;
 
 /// Executes a request.
 ///
 /// # Errors
 /// The request cannot be executed; then nothing was changed.
-pub(super) fn answer(subject: &Subject, request: Request) -> Result<Value> {
+pub(super) fn answer(subject: &ControlledCommand, request: ControlRequest) -> Result<Value> {
     match request {
-        Request::Identity => value(&subject.identity()),
-        Request::Statistics => value(&Document::new(subject)),
-        Request::Select(select) => value(&subject.select(&select)?),
-        Request::Offload(offload) => value(&subject.offload(&offload)?),
-        Request::Trigger => value(&subject.trigger()?),
+        ControlRequest::Identity => value(&subject.identity()),
+        ControlRequest::Statistics => value(&Document::new(subject)),
+        ControlRequest::Select(select) => value(&subject.select(&select)?),
+        ControlRequest::Offload(offload) => value(&subject.offload(&offload)?),
+        ControlRequest::Trigger => value(&subject.trigger()?),
     }
 }
 

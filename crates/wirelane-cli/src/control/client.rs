@@ -12,10 +12,10 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde::de::DeserializeOwned;
 use wirelane::{Error, Result};
 
-use super::line::{Lines, PATIENCE, REPLY, REQUEST};
-use super::place::{self, Process, Socket};
+use super::line::{LineSocket, PATIENCE, REPLY, REQUEST};
+use super::place::{self, NamedSocket, ProcessIdentity};
 use super::programs;
-use super::request::{Identity, Reply, Request};
+use super::request::{ControlRequest, Identity, Reply};
 use crate::privilege;
 
 const WHICH: &str = "give the process id of a running `wirelane capture`, `record` or `forward`; \
@@ -30,7 +30,7 @@ const MOMENT: Duration = Duration::from_secs(3);
 ///
 /// # Errors
 /// There is no such process, it belongs to another user, or it refuses.
-pub(crate) fn ask<T: DeserializeOwned>(pid: u32, request: &Request) -> Result<T> {
+pub(crate) fn ask<T: DeserializeOwned>(pid: u32, request: &ControlRequest) -> Result<T> {
     let object = format!("process {pid}");
     let stream = match reach(pid) {
         Ok(stream) => stream,
@@ -52,9 +52,9 @@ pub(crate) fn ask<T: DeserializeOwned>(pid: u32, request: &Request) -> Result<T>
 }
 
 /// The statistics of a program that does not listen, if it shows them; otherwise the refusal.
-fn look_at<T: DeserializeOwned>(pid: u32, request: &Request, refusal: Error) -> Result<T> {
+fn look_at<T: DeserializeOwned>(pid: u32, request: &ControlRequest, refusal: Error) -> Result<T> {
     match (programs::statistics(pid), request) {
-        (Ok(Some(document)), Request::Statistics) => {
+        (Ok(Some(document)), ControlRequest::Statistics) => {
             serde_json::from_value(document).map_err(|error| not_understood(pid, &error))
         }
         (Ok(Some(_)), _) => {
@@ -79,7 +79,7 @@ pub(crate) fn listens(pid: u32) -> bool {
 /// Connects to the command with this process id, after checking the peer.
 fn reach(pid: u32) -> Result<UnixStream> {
     let object = format!("process {pid}");
-    let process = Process::of(pid)
+    let process = ProcessIdentity::of(pid)
         .ok_or_else(|| Error::failed(&object, "there is no such process").help(WHICH))?;
     let mut refusal = Error::failed(&object, "it does not listen for requests").help(WHICH);
     let until = Instant::now() + PATIENCE;
@@ -117,19 +117,19 @@ fn reach(pid: u32) -> Result<UnixStream> {
     Err(refusal)
 }
 
-fn exchange(stream: &UnixStream, request: &Request) -> io::Result<Vec<u8>> {
-    let mut lines = Lines::new(stream);
+fn exchange(stream: &UnixStream, request: &ControlRequest) -> io::Result<Vec<u8>> {
+    let mut lines = LineSocket::new(stream);
     let asked = lines.write(serde_json::to_vec(request)?);
     // Only statistics are long. Other replies have a low limit: root may send requests to a hostile
     // process.
-    let longest = if *request == Request::Statistics { REPLY } else { REQUEST };
+    let longest = if *request == ControlRequest::Statistics { REPLY } else { REQUEST };
     // A server that refuses a client does not read its request first, so writing may fail.
     lines.read(longest).map_err(|error| asked.err().unwrap_or(error))
 }
 
 /// A running command.
 #[derive(Clone, Debug)]
-pub(crate) struct Session {
+pub(crate) struct CommandConnection {
     pub(crate) pid: u32,
     pub(crate) identity: Identity,
 }
@@ -138,7 +138,7 @@ pub(crate) struct Session {
 #[derive(Debug, Default)]
 pub(crate) struct Sessions {
     /// By process id.
-    pub(crate) known: Vec<Session>,
+    pub(crate) known: Vec<CommandConnection>,
     /// Processes that listen, but did not identify themselves in time.
     pub(crate) silent: Vec<u32>,
     /// Whether there are more sockets than were tried.
@@ -148,7 +148,7 @@ pub(crate) struct Sessions {
 /// Identifies all listening processes at once and on one thread. A silent process does not delay
 /// the others, and the number of processes per user is limited.
 pub(crate) fn sessions() -> Sessions {
-    let (mut candidates, mut are_more) = (BTreeMap::<u32, Vec<Socket>>::new(), false);
+    let (mut candidates, mut are_more) = (BTreeMap::<u32, Vec<NamedSocket>>::new(), false);
     let user = privilege::uid();
     for socket in place::sockets(|_| true).filter(|socket| user == 0 || socket.user == user) {
         let of_user = candidates.entry(socket.user).or_default();
@@ -162,7 +162,7 @@ pub(crate) fn sessions() -> Sessions {
     candidates.sort_by_key(Vec::len);
     let mut asked = BTreeMap::new();
     for socket in candidates.into_iter().flatten() {
-        match Asked::new(&socket) {
+        match IdentityRequest::new(&socket) {
             Ok(new) => {
                 asked.entry(new.pid).or_insert(new);
             }
@@ -173,9 +173,9 @@ pub(crate) fn sessions() -> Sessions {
     let until = Instant::now() + MOMENT;
     while asked.iter().any(|asked| asked.outcome.is_none()) && listen_to(&mut asked, until) {}
     let mut sessions = Sessions { are_more, ..Sessions::default() };
-    for Asked { pid, outcome, .. } in asked {
+    for IdentityRequest { pid, outcome, .. } in asked {
         match outcome {
-            Some(Some(identity)) => sessions.known.push(Session { pid, identity }),
+            Some(Some(identity)) => sessions.known.push(CommandConnection { pid, identity }),
             // It has ended.
             Some(None) => {}
             None => sessions.silent.push(pid),
@@ -183,7 +183,9 @@ pub(crate) fn sessions() -> Sessions {
     }
     let (programs, are_more) = programs::all(user, MOST);
     sessions.are_more |= are_more;
-    sessions.known.extend(programs.into_iter().map(|(pid, identity)| Session { pid, identity }));
+    sessions
+        .known
+        .extend(programs.into_iter().map(|(pid, identity)| CommandConnection { pid, identity }));
     sessions.known.sort_by_key(|session| session.pid);
     sessions
 }
@@ -192,7 +194,7 @@ pub(crate) fn sessions() -> Sessions {
 const OUT_OF_DESCRIPTORS: i32 = 24;
 
 /// A process that was sent an identity request.
-struct Asked {
+struct IdentityRequest {
     pid: u32,
     stream: UnixStream,
     reply: Vec<u8>,
@@ -201,16 +203,16 @@ struct Asked {
     outcome: Option<Option<Identity>>,
 }
 
-impl Asked {
+impl IdentityRequest {
     /// Sends the request to the process that the socket is named after.
     ///
     /// # Errors
     /// No process listens, or another process than its name says.
-    fn new(socket: &Socket) -> io::Result<Self> {
+    fn new(socket: &NamedSocket) -> io::Result<Self> {
         let (mut stream, peer) = place::connect(&socket.path, None)?;
-        let is_owner = |process: &Process| process.owns(socket) && process.user == peer.uid;
-        Process::of(peer.pid).filter(is_owner).ok_or(ErrorKind::NotFound)?;
-        let mut question = serde_json::to_vec(&Request::Identity)?;
+        let is_owner = |process: &ProcessIdentity| process.owns(socket) && process.user == peer.uid;
+        ProcessIdentity::of(peer.pid).filter(is_owner).ok_or(ErrorKind::NotFound)?;
+        let mut question = serde_json::to_vec(&ControlRequest::Identity)?;
         question.push(b'\n');
         // A new socket has room for the request.
         stream.write_all(&question)?;
@@ -245,7 +247,7 @@ fn identity(line: &[u8]) -> Option<Identity> {
 }
 
 /// Waits for the next answers and reads them. Returns whether there is time for more.
-fn listen_to(asked: &mut [Asked], until: Instant) -> bool {
+fn listen_to(asked: &mut [IdentityRequest], until: Instant) -> bool {
     let left = until.saturating_duration_since(Instant::now());
     let mut silent: Vec<_> = asked.iter_mut().filter(|asked| asked.outcome.is_none()).collect();
     let mut descriptors: Vec<_> =

@@ -13,12 +13,12 @@ pub(super) const REPLY: usize = 64 << 20;
 pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A socket with a time limit for reading and writing lines.
-pub(super) struct Lines<'a> {
+pub(super) struct LineSocket<'a> {
     stream: &'a UnixStream,
     until: Instant,
 }
 
-impl<'a> Lines<'a> {
+impl<'a> LineSocket<'a> {
     /// Starts the time limit.
     pub(super) fn new(stream: &'a UnixStream) -> Self {
         Self::within(stream, PATIENCE)
@@ -99,8 +99,8 @@ mod tests {
     fn lines_of_any_length_up_to_the_limit() {
         for length in [0, 1, 5, REQUEST - 1, REQUEST] {
             let (a, b) = UnixStream::pair().unwrap();
-            let writer = thread::spawn(move || Lines::new(&a).write(vec![b'x'; length]));
-            assert_eq!(Lines::new(&b).read(REQUEST).unwrap(), vec![b'x'; length]);
+            let writer = thread::spawn(move || LineSocket::new(&a).write(vec![b'x'; length]));
+            assert_eq!(LineSocket::new(&b).read(REQUEST).unwrap(), vec![b'x'; length]);
             writer.join().unwrap().unwrap();
         }
     }
@@ -110,18 +110,18 @@ mod tests {
         let (a, b) = UnixStream::pair().unwrap();
         // Few enough bytes that the socket holds them unread.
         (&a).write_all(&[b'x'; 101]).unwrap();
-        let error = Lines::new(&b).read(100).unwrap_err();
+        let error = LineSocket::new(&b).read(100).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidData);
         assert_eq!(error.to_string(), "a line exceeds 100 bytes");
         (&a).write_all(b"y").unwrap();
         drop(a);
-        assert_eq!(Lines::new(&b).read(100).unwrap_err().kind(), ErrorKind::UnexpectedEof);
+        assert_eq!(LineSocket::new(&b).read(100).unwrap_err().kind(), ErrorKind::UnexpectedEof);
     }
 
     #[test]
     fn whoever_dawdles_is_not_waited_for() {
-        fn brief(stream: &UnixStream) -> Lines<'_> {
-            Lines::within(stream, Duration::from_millis(20))
+        fn brief(stream: &UnixStream) -> LineSocket<'_> {
+            LineSocket::within(stream, Duration::from_millis(20))
         }
         let (a, b) = UnixStream::pair().unwrap();
         // Single bytes do not extend the time limit.

@@ -25,6 +25,6 @@ pub(crate) mod settings;
 mod statistics;
 mod subject;
 
-pub(crate) use self::client::{Session, Sessions, ask, listens, sessions};
+pub(crate) use self::client::{CommandConnection, Sessions, ask, listens, sessions};
 pub(crate) use self::server::ControlServer;
-pub(crate) use self::subject::{Served, Subject};
+pub(crate) use self::subject::{ControlledCommand, Served};

@@ -37,7 +37,7 @@ const PLACES: [&str; 3] = ["/run", "/run/wirelane", "/tmp"];
 
 /// A socket with the name of a control socket.
 #[derive(Clone, Debug)]
-pub(super) struct Socket {
+pub(super) struct NamedSocket {
     pub(super) path: PathBuf,
     /// The user that it belongs to.
     pub(super) user: u32,
@@ -47,11 +47,11 @@ pub(super) struct Socket {
 
 /// The sockets of the processes whose number is `wanted`, in no particular order. Users can create
 /// any number of them.
-pub(super) fn sockets(wanted: impl Fn(u32) -> bool) -> impl Iterator<Item = Socket> {
+pub(super) fn sockets(wanted: impl Fn(u32) -> bool) -> impl Iterator<Item = NamedSocket> {
     PLACES.iter().flat_map(|place| sockets_in(Path::new(place))).filter_map(move |(path, pid)| {
         // Check the name first: it costs nothing.
         let metadata = wanted(pid).then(|| fs::symlink_metadata(&path).ok())??;
-        metadata.file_type().is_socket().then_some(Socket { path, user: metadata.uid(), pid })
+        metadata.file_type().is_socket().then_some(NamedSocket { path, user: metadata.uid(), pid })
     })
 }
 
@@ -72,7 +72,7 @@ const NEW: &str = ".new";
 
 /// A process as the kernel knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Process {
+pub(super) struct ProcessIdentity {
     pub(super) pid: u32,
     /// The user that it runs as, which it may have become since it was started.
     pub(super) user: u32,
@@ -80,7 +80,7 @@ pub(super) struct Process {
     pub(super) inner: u32,
 }
 
-impl Process {
+impl ProcessIdentity {
     /// `None` if there is no such process.
     pub(super) fn of(pid: u32) -> Option<Self> {
         // The owner of /proc/PID would be root for a process that has changed its user.
@@ -95,7 +95,7 @@ impl Process {
     }
 
     /// Whether this process may be the owner of `socket`.
-    pub(super) fn owns(&self, socket: &Socket) -> bool {
+    pub(super) fn owns(&self, socket: &NamedSocket) -> bool {
         (socket.user, socket.pid) == (self.user, self.inner)
     }
 }
@@ -109,7 +109,7 @@ impl Process {
 pub(super) fn connect(
     path: &Path,
     patience: Option<Duration>,
-) -> io::Result<(UnixStream, privilege::Peer)> {
+) -> io::Result<(UnixStream, privilege::SocketPeer)> {
     let (unix, stream) = (AddressFamily::UNIX, SocketType::STREAM);
     let flags = if patience.is_some() { SocketFlags::empty() } else { SocketFlags::NONBLOCK };
     let socket = rustix::net::socket_with(unix, stream, flags | SocketFlags::CLOEXEC, None)?;
@@ -204,11 +204,11 @@ mod tests {
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         let found: Vec<_> = sockets_in(place.path()).collect();
         assert_eq!(found, [(path.clone(), std::process::id())]);
-        let own = Process::of(std::process::id()).unwrap();
+        let own = ProcessIdentity::of(std::process::id()).unwrap();
         assert_eq!((own.pid, own.user, own.inner), (own.pid, privilege::uid(), std::process::id()));
         let (_stream, peer) = connect(&path, Some(Duration::from_secs(10))).unwrap();
         assert_eq!((peer.pid, peer.uid), (own.pid, own.user));
-        assert!(Process::of(u32::MAX).is_none());
+        assert!(ProcessIdentity::of(u32::MAX).is_none());
     }
 
     #[test]

@@ -16,7 +16,7 @@ use super::request::Identity;
 
 /// The text of a board, which never changes.
 #[derive(Deserialize)]
-struct Text {
+struct BoardText {
     schema: String,
     version: String,
     /// When the handle was opened, on the monotonic clock.
@@ -28,7 +28,7 @@ struct Text {
 }
 
 /// A handle: the text of its board, with the numbers filled in.
-struct Handle {
+struct BoardHandle {
     version: String,
     since_ns: u64,
     document: Value,
@@ -109,7 +109,7 @@ pub(super) fn all(user: u32, most: usize) -> (Vec<(u32, Identity)>, bool) {
 
 fn identity(pid: u32) -> Option<Identity> {
     let handles = handles(pid).ok()?;
-    let specs = |handle: &Handle| -> Vec<String> {
+    let specs = |handle: &BoardHandle| -> Vec<String> {
         let ports = handle.document["ports"].as_array().map(Vec::as_slice).unwrap_or_default();
         ports.iter().filter_map(|port| port["spec"].as_str().map(short)).collect()
     };
@@ -132,14 +132,14 @@ fn short(text: &str) -> String {
     text::brief(text).into_owned()
 }
 
-fn handles(pid: u32) -> io::Result<Vec<Handle>> {
+fn handles(pid: u32) -> io::Result<Vec<BoardHandle>> {
     Ok(board::of_process(pid)?.into_iter().filter_map(handle).collect())
 }
 
 /// Reads a board that any process may have written; `None` if it is malformed.
-fn handle(shown: Shown) -> Option<Handle> {
-    let text: Text = serde_json::from_str(&shown.text).ok()?;
-    let Text { schema, version, since_ns, mut document, numbers } = text;
+fn handle(shown: Shown) -> Option<BoardHandle> {
+    let text: BoardText = serde_json::from_str(&shown.text).ok()?;
+    let BoardText { schema, version, since_ns, mut document, numbers } = text;
     if schema != "wirelane.board/1" || numbers.len() != shown.numbers.len() {
         return None;
     }
@@ -147,11 +147,11 @@ fn handle(shown: Shown) -> Option<Handle> {
         let number = (number != u64::MAX).then_some(number);
         *document.pointer_mut(place)? = json!(number);
     }
-    Some(Handle { version, since_ns, document })
+    Some(BoardHandle { version, since_ns, document })
 }
 
 /// Seconds since the first handle was opened.
-fn elapsed_s(handles: &[Handle]) -> f64 {
+fn elapsed_s(handles: &[BoardHandle]) -> f64 {
     let since = handles.iter().map(|handle| handle.since_ns).min().unwrap_or(u64::MAX);
     clock::monotonic_ns().saturating_sub(since) as f64 / 1e9
 }

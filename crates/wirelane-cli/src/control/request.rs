@@ -15,15 +15,15 @@ use crate::output;
 /// A request.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Request {
+pub(crate) enum ControlRequest {
     /// Which command is this? Answered by [`Identity`].
     Identity,
     /// All counters, as a document of schema `wirelane.stats/1`.
     Statistics,
-    /// Read or change which packets are selected at a port. Answered by [`Selected`].
+    /// Read or change which packets are selected at a port. Answered by [`MaskChange`].
     Select(Select),
-    /// Read or change GSO and GRO at a port. Answered by [`Offloading`].
-    Offload(Offload),
+    /// Read or change GSO and GRO at a port. Answered by [`PortOffload`].
+    Offload(OffloadChange),
     /// Write the packets that a recording holds in memory, and the packets that follow. Answered by
     /// [`Triggered`].
     Trigger,
@@ -56,13 +56,13 @@ pub(crate) struct Select {
     pub(crate) tx: Option<String>,
     pub(crate) other: Option<bool>,
     pub(crate) enabled: Option<bool>,
-    pub(crate) filter: Option<Expression>,
+    pub(crate) filter: Option<FilterChange>,
 }
 
 /// A new filter.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Expression {
+pub(crate) enum FilterChange {
     /// Take all packets that the masks select.
     None,
     /// An expression, or a program as `tcpdump -ddd` prints it.
@@ -71,7 +71,7 @@ pub(crate) enum Expression {
 
 /// The packets that are selected at a port.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Selected {
+pub(crate) struct MaskChange {
     pub(crate) port: usize,
     pub(crate) enabled: bool,
     pub(crate) rx: String,
@@ -80,7 +80,7 @@ pub(crate) struct Selected {
     pub(crate) filter: Option<String>,
 }
 
-impl fmt::Display for Selected {
+impl fmt::Display for MaskChange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let other = if self.other { "on" } else { "off" };
         write!(f, "rx {} tx {} other {other}", self.rx, self.tx)?;
@@ -97,7 +97,7 @@ impl fmt::Display for Selected {
 /// A change of GSO and GRO. Absent fields keep their values.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Offload {
+pub(crate) struct OffloadChange {
     /// Position of the port; not needed if there is only one.
     pub(crate) port: Option<usize>,
     /// As a spec has them: `tcp`, `udp`, `tcp,udp`, `on` or `off`.
@@ -108,14 +108,14 @@ pub(crate) struct Offload {
 
 /// GSO and GRO at a port.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Offloading {
+pub(crate) struct PortOffload {
     pub(crate) port: usize,
     pub(crate) gso: String,
     pub(crate) gro: String,
     pub(crate) gso_max: u32,
 }
 
-impl fmt::Display for Offloading {
+impl fmt::Display for PortOffload {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "gso {} gro {} gso_max {}", self.gso, self.gro, self.gso_max)
     }
@@ -149,19 +149,19 @@ pub(crate) enum Reply {
     /// The result of the request.
     Done(Value),
     /// The error of the request.
-    Refused(Refusal),
+    Refused(RefusalMessage),
 }
 
 /// An [`Error`] as sent to the client.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Refusal {
+pub(crate) struct RefusalMessage {
     /// Whether the request itself was wrong; otherwise its execution failed.
     usage: bool,
     /// Object, cause and what to do about it, on one line.
     error: String,
 }
 
-impl Request {
+impl ControlRequest {
     /// Parses a line from an untrusted client.
     ///
     /// # Errors
@@ -197,7 +197,7 @@ impl Select {
     }
 }
 
-impl Refusal {
+impl RefusalMessage {
     /// The error as the other side shows it.
     pub(super) fn into_error(self, object: String) -> Error {
         match self.usage {
@@ -207,7 +207,7 @@ impl Refusal {
     }
 }
 
-impl From<&Error> for Refusal {
+impl From<&Error> for RefusalMessage {
     fn from(error: &Error) -> Self {
         Self { usage: error.kind() == ErrorKind::Usage, error: error.to_string() }
     }
@@ -264,21 +264,21 @@ mod tests {
             ("{\"select\":{},\"statistics\":null}", "expected value"),
             ("\"identity\" \"identity\"", "trailing characters"),
         ] {
-            let error = Request::parse(text.as_bytes()).unwrap_err();
+            let error = ControlRequest::parse(text.as_bytes()).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Usage);
             assert!(error.to_string().contains(part), "{text}: {error}");
         }
         // Nested deeper than any valid request.
-        assert!(Request::parse("[".repeat(60_000).as_bytes()).is_err());
-        assert!(Request::parse(b"\xff\xfe").is_err());
+        assert!(ControlRequest::parse("[".repeat(60_000).as_bytes()).is_err());
+        assert!(ControlRequest::parse(b"\xff\xfe").is_err());
     }
 
     fn any_select() -> impl Strategy<Value = Select> {
         let text =
             || proptest::option::of("[-+]?(all|none|[0-9]{1,5}|.{0,8})(,[0-9]{1,3}-[0-9]{1,4})?");
         let filter = proptest::option::of(prop_oneof![
-            Just(Expression::None),
-            ".{0,40}".prop_map(Expression::Text)
+            Just(FilterChange::None),
+            ".{0,40}".prop_map(FilterChange::Text)
         ]);
         let (port, bit) = (any::<Option<usize>>(), || any::<Option<bool>>());
         (port, text(), text(), bit(), bit(), filter).prop_map(
@@ -297,7 +297,7 @@ mod tests {
         /// Any bytes are a request, or an error on one line.
         #[test]
         fn any_line_is_parsed_or_refused(line in proptest::collection::vec(any::<u8>(), 0..200)) {
-            if let Err(error) = Request::parse(&line) {
+            if let Err(error) = ControlRequest::parse(&line) {
                 prop_assert!(!error.to_string().contains(char::is_control));
             }
         }
@@ -310,7 +310,7 @@ mod tests {
             value in "(null|true|-?[0-9]{1,25}|\"[^\"]{0,10}\"|\\{\"text\":\"x\"\\}|\\[\\])",
         ) {
             let text = format!("{{{name:?}:{{{key:?}:{value}}}}}");
-            if let Err(error) = Request::parse(text.as_bytes()) {
+            if let Err(error) = ControlRequest::parse(text.as_bytes()) {
                 prop_assert!(!error.to_string().contains(char::is_control));
             }
         }
@@ -318,10 +318,10 @@ mod tests {
         /// A written request is one line, and is read back unchanged.
         #[test]
         fn requests_come_as_they_went(select in any_select()) {
-            let request = Request::Select(select);
+            let request = ControlRequest::Select(select);
             let line = serde_json::to_vec(&request).unwrap();
             prop_assert!(!line.contains(&b'\n'));
-            prop_assert_eq!(Request::parse(&line).unwrap(), request);
+            prop_assert_eq!(ControlRequest::parse(&line).unwrap(), request);
         }
 
         /// Any change gives masks or an error, and an empty one changes nothing.

@@ -13,10 +13,10 @@ use std::time::Duration;
 use wirelane::{Error, Result};
 
 use super::answer::answer;
-use super::line::{Lines, REQUEST};
+use super::line::{LineSocket, REQUEST};
 use super::place;
-use super::request::{Refusal, Reply, Request};
-use super::subject::Subject;
+use super::request::{ControlRequest, RefusalMessage, Reply};
+use super::subject::ControlledCommand;
 use crate::output;
 use crate::privilege;
 
@@ -28,12 +28,12 @@ const RECOVERY: Duration = Duration::from_millis(50);
 /// Answers requests until it is dropped.
 pub(crate) struct ControlServer {
     path: PathBuf,
-    door: Arc<Door>,
+    door: Arc<Listener>,
     thread: Option<JoinHandle<()>>,
 }
 
 /// The listening socket.
-struct Door {
+struct Listener {
     listener: UnixListener,
     /// Shutting the listener down wakes the waiting thread. The error of accept(2) may then be any,
     /// even that there are no descriptors.
@@ -43,7 +43,7 @@ struct Door {
 impl ControlServer {
     /// Listens on the socket of this process. Failure is only a note: the command does not depend
     /// on the socket.
-    pub(crate) fn start(subject: Subject) -> Option<Self> {
+    pub(crate) fn start(subject: ControlledCommand) -> Option<Self> {
         let server = Self::listen(subject);
         if let Err(error) = &server {
             let what =
@@ -53,9 +53,9 @@ impl ControlServer {
         server.ok()
     }
 
-    fn listen(subject: Subject) -> Result<Self> {
+    fn listen(subject: ControlledCommand) -> Result<Self> {
         let (listener, path) = place::listen()?;
-        let door = Arc::new(Door { listener, closes: AtomicBool::new(false) });
+        let door = Arc::new(Listener { listener, closes: AtomicBool::new(false) });
         let mut server = Self { path, door: Arc::clone(&door), thread: None };
         let reception = Reception { subject: Arc::new(subject), guests: Vec::new() };
         let thread = thread::Builder::new()
@@ -83,7 +83,7 @@ impl Drop for ControlServer {
 
 /// Accepts connections.
 struct Reception {
-    subject: Arc<Subject>,
+    subject: Arc<ControlledCommand>,
     guests: Vec<Guest>,
 }
 
@@ -94,7 +94,7 @@ struct Guest {
 }
 
 impl Reception {
-    fn run(mut self, door: &Door) {
+    fn run(mut self, door: &Listener) {
         loop {
             let connection = door.listener.accept();
             if door.closes.load(Ordering::Acquire) {
@@ -118,7 +118,7 @@ impl Reception {
         if self.guests.len() >= MOST {
             let error = Error::failed("control", format!("{MOST} clients are connected already"));
             // A new socket has room for this reply.
-            let _ = reply(&mut Lines::new(&stream), Err(error.help("try again")));
+            let _ = reply(&mut LineSocket::new(&stream), Err(error.help("try again")));
             return Ok(());
         }
         let (ours, subject) = (stream.try_clone()?, Arc::clone(&self.subject));
@@ -135,14 +135,14 @@ impl Reception {
 }
 
 /// One request, one reply.
-fn converse(stream: &UnixStream, subject: &Subject) -> io::Result<()> {
-    let mut lines = Lines::new(stream);
+fn converse(stream: &UnixStream, subject: &ControlledCommand) -> io::Result<()> {
+    let mut lines = LineSocket::new(stream);
     if !is_welcome(stream) {
         let error = Error::failed("control", "only its own user and root may send requests");
         return reply(&mut lines, Err(error));
     }
     let outcome = match lines.read(REQUEST) {
-        Ok(line) => Request::parse(&line).and_then(|request| answer(subject, request)),
+        Ok(line) => ControlRequest::parse(&line).and_then(|request| answer(subject, request)),
         Err(error) if error.kind() == ErrorKind::InvalidData => {
             Err(Error::usage("request", error.to_string()))
         }
@@ -159,10 +159,10 @@ fn is_welcome(stream: &UnixStream) -> bool {
     privilege::peer(stream).is_ok_and(|peer| peer.uid == 0 || peer.uid == privilege::uid())
 }
 
-fn reply(lines: &mut Lines<'_>, outcome: Result<serde_json::Value>) -> io::Result<()> {
+fn reply(lines: &mut LineSocket<'_>, outcome: Result<serde_json::Value>) -> io::Result<()> {
     let reply = match outcome {
         Ok(value) => Reply::Done(value),
-        Err(error) => Reply::Refused(Refusal::from(&error)),
+        Err(error) => Reply::Refused(RefusalMessage::from(&error)),
     };
     lines.write(serde_json::to_vec(&reply)?)
 }

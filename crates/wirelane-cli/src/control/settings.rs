@@ -7,16 +7,16 @@ use serde_json::{Value, json};
 use wirelane::{Error, Result};
 
 use super::client::ask;
-use super::request::{Identity, Request};
+use super::request::{ControlRequest, Identity};
 use crate::output::{self, printable};
 
 /// The settings of one port or of several.
-pub(crate) struct Settings<T> {
+pub(crate) struct PortSettings<T> {
     pub(crate) schema: &'static str,
     pub(crate) of: Vec<T>,
 }
 
-impl<T: Serialize + Display> Settings<T> {
+impl<T: Serialize + Display> PortSettings<T> {
     /// Prints them: of several ports a line each, with the position that `--port` means and its
     /// name.
     ///
@@ -29,7 +29,7 @@ impl<T: Serialize + Display> Settings<T> {
         if let [only] = self.of.as_slice() {
             return output::print(&format!("{only}\n"));
         }
-        let identity: Identity = ask(pid, &Request::Identity)?;
+        let identity: Identity = ask(pid, &ControlRequest::Identity)?;
         let line = |setting: &T| {
             let name = identity.ports.get(port(setting)).map(|name| printable(name));
             format!("port {} {}: {setting}\n", port(setting), name.unwrap_or_default())

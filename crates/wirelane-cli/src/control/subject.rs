@@ -12,12 +12,14 @@ use wirelane::port::Control;
 use wirelane::session::monitor::Monitor;
 use wirelane::{Error, Result};
 
-use super::request::{Expression, Identity, Offload, Offloading, Select, Selected, Triggered};
+use super::request::{
+    FilterChange, Identity, MaskChange, OffloadChange, PortOffload, Select, Triggered,
+};
 use crate::output::store::StoreView;
 use crate::steering::Diversion;
 
 /// A running command.
-pub(crate) struct Subject {
+pub(crate) struct ControlledCommand {
     pub(crate) command: &'static str,
     pub(crate) started: Instant,
     pub(crate) monitor: Monitor,
@@ -75,14 +77,14 @@ impl Served {
     }
 
     /// The packets that are selected now.
-    pub(super) fn selected(&self, port: usize) -> Selected {
+    pub(super) fn selected(&self, port: usize) -> MaskChange {
         self.describe(port, &self.lock())
     }
 
     /// The current GSO and GRO settings, if they can be changed.
-    pub(super) fn offloading(&self, port: usize) -> Option<Offloading> {
+    pub(super) fn offloading(&self, port: usize) -> Option<PortOffload> {
         let switches = self.switches.as_ref()?.settings();
-        Some(Offloading {
+        Some(PortOffload {
             port,
             gso: switches.gso().to_string(),
             gro: switches.gro().to_string(),
@@ -90,9 +92,9 @@ impl Served {
         })
     }
 
-    fn describe(&self, port: usize, filter: &Option<String>) -> Selected {
+    fn describe(&self, port: usize, filter: &Option<String>) -> MaskChange {
         let mask = self.control.mask();
-        Selected {
+        MaskChange {
             port,
             enabled: mask.enabled,
             rx: mask.rx.to_string(),
@@ -103,7 +105,7 @@ impl Served {
     }
 }
 
-impl Subject {
+impl ControlledCommand {
     /// Which command this is.
     pub(super) fn identity(&self) -> Identity {
         Identity {
@@ -118,7 +120,7 @@ impl Subject {
 
     /// Changes or reads the selection of a port. Reads all ports if the request names none and
     /// changes nothing.
-    pub(super) fn select(&self, select: &Select) -> Result<Vec<Selected>> {
+    pub(super) fn select(&self, select: &Select) -> Result<Vec<MaskChange>> {
         if select.port.is_none() && select.is_empty() {
             let of = |(position, port): (usize, &Served)| port.selected(position);
             return Ok(self.ports.iter().enumerate().map(of).collect());
@@ -126,7 +128,7 @@ impl Subject {
         self.select_one(select).map(|selected| vec![selected])
     }
 
-    fn select_one(&self, select: &Select) -> Result<Selected> {
+    fn select_one(&self, select: &Select) -> Result<MaskChange> {
         let (position, port) = self.port(select.port)?;
         let mut filter = port.lock();
         if select.is_empty() {
@@ -144,8 +146,8 @@ impl Subject {
         }
         if let Some(expression) = &select.filter {
             let text = match expression {
-                Expression::None => None,
-                Expression::Text(text) => Some(text.as_str()),
+                FilterChange::None => None,
+                FilterChange::Text(text) => Some(text.as_str()),
             };
             if let Err(error) = port.set_filter(text) {
                 // Best effort: the first error is the one to report.
@@ -159,8 +161,8 @@ impl Subject {
 
     /// Changes or reads GSO and GRO of a port. Reads all ports if there are several and the request
     /// is empty.
-    pub(super) fn offload(&self, offload: &Offload) -> Result<Vec<Offloading>> {
-        if self.ports.len() > 1 && *offload == Offload::default() {
+    pub(super) fn offload(&self, offload: &OffloadChange) -> Result<Vec<PortOffload>> {
+        if self.ports.len() > 1 && *offload == OffloadChange::default() {
             let of = |(position, port): (usize, &Served)| port.offloading(position);
             let all: Vec<_> = self.ports.iter().enumerate().filter_map(of).collect();
             if !all.is_empty() {
@@ -169,11 +171,11 @@ impl Subject {
         }
         let position =
             offload.port.or(self.ports.iter().all(|port| port.switches.is_none()).then_some(0));
-        let offload = Offload { port: position, ..offload.clone() };
+        let offload = OffloadChange { port: position, ..offload.clone() };
         self.offload_one(&offload).map(|offloading| vec![offloading])
     }
 
-    fn offload_one(&self, offload: &Offload) -> Result<Offloading> {
+    fn offload_one(&self, offload: &OffloadChange) -> Result<PortOffload> {
         let (position, port) = self.port(offload.port)?;
         let missing = || {
             let object = self.monitor.ports().get(position).map_or("port", |info| &info.spec);

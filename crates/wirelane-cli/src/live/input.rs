@@ -12,7 +12,7 @@ use wirelane::{QueueMask, QueueSet, Result};
 use wirelane_os::privilege::{self, Capability};
 
 use super::arguments::SessionArgs;
-use super::start::Start;
+use super::start::StartedCommand;
 use crate::args::{self, Masks};
 use crate::steering::{self, Diversion, Purpose, SteeringArgs};
 
@@ -23,7 +23,7 @@ pub(crate) struct InputArgs {
     masks: Masks,
     /// Only packets that the host receives (in), or only those that it sends (out)
     #[arg(short = 'Q', long, value_name = "in|out|inout", conflicts_with_all = ["rx_queues", "tx_queues", "other"])]
-    direction: Option<Direction>,
+    direction: Option<HostDirection>,
     /// Keep at most N bytes of each packet; 0 keeps all
     #[arg(short = 's', long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=262_144), default_value_t = OpenOptions::MAX_SNAPLEN, help_heading = "Limits")]
     snaplen: u32,
@@ -97,7 +97,7 @@ impl InputArgs {
     pub(crate) fn open(
         &self,
         specs: &[Spec],
-        start: &Start<'_>,
+        start: &StartedCommand<'_>,
     ) -> Result<(Vec<Port>, Vec<Option<Diversion>>)> {
         let (session, halt) = (start.args, &start.halt);
         let open = |spec| session.netns.inside(|| self.open_here(spec, session, halt));
@@ -171,10 +171,10 @@ impl InputArgs {
         let Masks { rx_queues, tx_queues, other } = self.masks.clone();
         let mask = QueueMask { enabled: true, rx: rx_queues, tx: tx_queues, other };
         match self.direction {
-            None | Some(Direction::InOut) => mask,
-            Some(Direction::In) => QueueMask { tx: QueueSet::NONE, ..mask },
+            None | Some(HostDirection::InOut) => mask,
+            Some(HostDirection::In) => QueueMask { tx: QueueSet::NONE, ..mask },
             // Sent packets always have a queue.
-            Some(Direction::Out) => QueueMask { rx: QueueSet::NONE, other: false, ..mask },
+            Some(HostDirection::Out) => QueueMask { rx: QueueSet::NONE, other: false, ..mask },
         }
     }
 }
@@ -195,7 +195,7 @@ fn may_receive_one_by_one() -> bool {
 
 /// The direction of packets, as seen from the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Direction {
+enum HostDirection {
     In,
     Out,
     #[value(name = "inout")]

@@ -10,18 +10,18 @@ use wirelane::{Error, Result};
 
 use super::announce::Doing;
 use super::service::Service;
-use super::show::{Screen, Show};
-use super::start::Start;
+use super::show::{LiveLines, LiveScreen};
+use super::start::StartedCommand;
 use super::worker::LiveWorker;
 use crate::background::has_come;
-use crate::control::{ControlServer, Served, Subject};
-use crate::output::progress::Progress;
+use crate::control::{ControlServer, ControlledCommand, Served};
+use crate::output::progress::ReceiveProgress;
 use crate::output::summary::Summary;
 use crate::output::{headline, screen};
 use crate::steering::Diversion;
 
 /// How a session was opened.
-pub(crate) struct Opened<'a> {
+pub(crate) struct OpenedSession<'a> {
     pub(crate) doing: Doing<'a>,
     /// The packets that each port takes from the host.
     pub(crate) diversions: Vec<Option<Diversion>>,
@@ -35,10 +35,10 @@ pub(crate) struct Opened<'a> {
 /// # Errors
 /// The first error of the session, or of the report.
 pub(crate) fn run_live<W: LiveWorker>(
-    start: Start<'_>,
+    start: StartedCommand<'_>,
     session: Session<W>,
-    opened: Opened<'_>,
-    show: &mut impl Show<W>,
+    opened: OpenedSession<'_>,
+    show: &mut impl LiveLines<W>,
     summarize: impl FnOnce(W::Outcome, Instant) -> Result<(Summary, Vec<Error>)>,
 ) -> Result<()> {
     let started = Instant::now();
@@ -46,7 +46,7 @@ pub(crate) fn run_live<W: LiveWorker>(
     if !start.args.quiet {
         opened.doing.announce(session.ports(), start.verbose);
     }
-    let control = ControlServer::start(Subject {
+    let control = ControlServer::start(ControlledCommand {
         command: start.command,
         started,
         monitor: monitor.clone(),
@@ -74,19 +74,20 @@ pub(crate) fn run_live<W: LiveWorker>(
 /// Waits for the end. A terminal shows the progress, SIGUSR1 prints the counters, and the service
 /// manager learns that the threads work.
 fn watch<W: LiveWorker>(
-    start: &Start<'_>,
+    start: &StartedCommand<'_>,
     session: &Session<W>,
     monitor: &Monitor,
-    show: &mut impl Show<W>,
+    show: &mut impl LiveLines<W>,
     (service, started): (&mut Service, Instant),
 ) {
     let (mut progress, pace) = match show.screen() {
-        Screen::Figures(file) if !start.args.quiet => {
-            let progress = Progress::new(started, PortInfo::names(monitor.ports()), monitor.read());
+        LiveScreen::Figures(file) if !start.args.quiet => {
+            let progress =
+                ReceiveProgress::new(started, PortInfo::names(monitor.ports()), monitor.read());
             let pace = progress.as_ref().map_or(PAUSE, |_| FRAME);
             (progress.map(|progress| progress.into_file(file)), pace)
         }
-        Screen::Own => (None, FRAME),
+        LiveScreen::Own => (None, FRAME),
         _ => (None, PAUSE),
     };
     let duration = start.args.duration.filter(|_| !W::ENDS_IN_TIME);
@@ -94,11 +95,11 @@ fn watch<W: LiveWorker>(
     let pace = pace.min(service.pace());
     let wait = |pause: Duration| session.wait(pause.min(W::LONGEST_WAIT));
     attend(wait, duration, (&start.halt, pace), started, |event| match event {
-        Event::Asked => {
+        SessionEvent::Asked => {
             headline::print_so_far(monitor.read(), started.elapsed().as_secs_f64());
             show.report(session);
         }
-        Event::Passed => {
+        SessionEvent::Passed => {
             show.update(session, &|| monitor.read(), progress.as_mut());
             let status = || headline::so_far(monitor.read(), started.elapsed().as_secs_f64());
             service.tick(Instant::now(), || handle.rounds(), status);
@@ -108,7 +109,7 @@ fn watch<W: LiveWorker>(
 }
 
 /// An event while a session runs.
-pub(crate) enum Event {
+pub(crate) enum SessionEvent {
     /// SIGUSR1 has asked for a report.
     Asked,
     /// Some time has passed.
@@ -126,14 +127,14 @@ pub(crate) fn attend(
     duration: Option<Duration>,
     (halt, pace): (&Halt, Duration),
     started: Instant,
-    mut tell: impl FnMut(Event),
+    mut tell: impl FnMut(SessionEvent),
 ) {
     // The session has begun: its own duration counts.
     halt.limit(None);
     let mut reports = 0;
     while !halt.is_asked() {
         if has_come(&mut reports, Halt::reports()) {
-            tell(Event::Asked);
+            tell(SessionEvent::Asked);
         }
         let mut pause = pace;
         if let Some(duration) = duration {
@@ -146,6 +147,6 @@ pub(crate) fn attend(
         if wait(pause) {
             break;
         }
-        tell(Event::Passed);
+        tell(SessionEvent::Passed);
     }
 }

@@ -5,12 +5,12 @@ use std::path::Path;
 use wirelane::session::monitor::Reading;
 
 use super::worker::LiveWorker;
-use crate::output::progress::Progress;
+use crate::output::progress::ReceiveProgress;
 use crate::output::store::StoreView;
 
 /// The writer of the terminal's last lines.
 #[derive(Clone, Copy)]
-pub(crate) enum Screen<'a> {
+pub(crate) enum LiveScreen<'a> {
     /// Live figures, with how large this file grows.
     Figures(Option<&'a Path>),
     /// The command itself.
@@ -20,12 +20,17 @@ pub(crate) enum Screen<'a> {
 }
 
 /// Lines of one command, in addition to the lines of all live commands.
-pub(crate) trait Show<W: LiveWorker> {
+pub(crate) trait LiveLines<W: LiveWorker> {
     /// The writer of the terminal's last lines.
-    fn screen(&self) -> Screen<'_>;
+    fn screen(&self) -> LiveScreen<'_>;
 
     /// Called periodically. `progress` is for live figures; `None` without a terminal.
-    fn update(&mut self, _worker: &W, now: &dyn Fn() -> Reading, progress: Option<&mut Progress>) {
+    fn update(
+        &mut self,
+        _worker: &W,
+        now: &dyn Fn() -> Reading,
+        progress: Option<&mut ReceiveProgress>,
+    ) {
         if let Some(progress) = progress {
             progress.update(now(), []);
         }
@@ -41,8 +46,8 @@ pub(crate) trait Show<W: LiveWorker> {
 }
 
 /// For a command that adds nothing: only live figures, if they may be on the screen.
-impl<W: LiveWorker> Show<W> for Screen<'_> {
-    fn screen(&self) -> Screen<'_> {
+impl<W: LiveWorker> LiveLines<W> for LiveScreen<'_> {
+    fn screen(&self) -> LiveScreen<'_> {
         *self
     }
 }

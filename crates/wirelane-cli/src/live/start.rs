@@ -6,11 +6,11 @@ use wirelane::{Error, ErrorKind, Result};
 use super::arguments::SessionArgs;
 use super::privileges::Privileges;
 use crate::output;
-use crate::output::report::Report;
+use crate::output::report::SummaryReport;
 use crate::output::summary::Summary;
 
 /// A live command after its start: it handles signals, and still has its privileges.
-pub(crate) struct Start<'a> {
+pub(crate) struct StartedCommand<'a> {
     pub(crate) command: &'static str,
     pub(crate) args: &'a SessionArgs,
     /// Whether the user requests all details.
@@ -20,7 +20,7 @@ pub(crate) struct Start<'a> {
     pub(crate) privileges: Privileges,
 }
 
-impl<'a> Start<'a> {
+impl<'a> StartedCommand<'a> {
     /// Takes the signals that end the command ([`Halt::by_signals`]).
     ///
     /// # Errors
@@ -32,8 +32,8 @@ impl<'a> Start<'a> {
         Ok(Self { command, args, verbose, halt, privileges })
     }
 
-    /// As [`Start::new`], with the whole process in the namespace that `args` name: for a command
-    /// that asks about interfaces later, too.
+    /// As [`StartedCommand::new`], with the whole process in the namespace that `args` name: for a
+    /// command that asks about interfaces later, too.
     ///
     /// # Errors
     /// As there; or the process cannot enter the namespace.
@@ -59,7 +59,7 @@ impl<'a> Start<'a> {
     pub(crate) fn conclude(&self, mut summary: Summary, errors: Vec<Error>) -> Result<()> {
         summary.complete(&errors);
         if !self.args.quiet {
-            Report { summary: &summary, verbose: self.verbose }.print();
+            SummaryReport { summary: &summary, verbose: self.verbose }.print();
         }
         if self.args.json {
             output::json(&summary)?;

@@ -5,12 +5,12 @@ use serde::Serialize;
 use wirelane::internal::session::Reason;
 use wirelane::session::count::{By, Counts, Endpoint, Key, Load, Row};
 
-use super::table::Table;
+use super::table::TextTable;
 use super::{counted, grouped};
 
 /// The sort key of rows, descending.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Order {
+pub(crate) enum RowOrder {
     /// Many packets
     Packets,
     /// Many bytes
@@ -27,11 +27,11 @@ pub(crate) struct TableView {
     /// Packets that have no row, by reason.
     without: Vec<Without>,
     /// Packets whose row found no room.
-    no_room: Directions,
+    no_room: DirectionAmounts,
     #[serde(skip)]
     kind: By,
     #[serde(skip)]
-    order: Order,
+    order: RowOrder,
     /// All packets, those without a row included. Of tables with directions, each one once.
     total: Amount,
 }
@@ -43,7 +43,7 @@ struct Amount {
 }
 
 #[derive(Clone, Copy, Default, Serialize)]
-struct Directions {
+struct DirectionAmounts {
     #[serde(flatten)]
     all: Amount,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -56,9 +56,9 @@ struct Directions {
 struct RowView {
     key: String,
     #[serde(flatten)]
-    parts: Parts,
+    parts: KeyParts,
     #[serde(flatten)]
-    load: Directions,
+    load: DirectionAmounts,
     /// Nanoseconds since 1970; `null` if the port keeps no time, or counts by itself.
     first_ns: Option<u64>,
     last_ns: Option<u64>,
@@ -67,17 +67,17 @@ struct RowView {
 /// The parts of a key.
 #[derive(Serialize)]
 #[serde(untagged)]
-enum Parts {
+enum KeyParts {
     Proto { ethertype: u16, protocol: Option<u8> },
     Host { address: String },
     Port { port: u16, protocol: String },
     Queue {},
     Vlan { vlan: Option<u16>, inner_vlan: Option<u16> },
-    Flow { source: End, destination: End, protocol: String },
+    Flow { source: EndpointCell, destination: EndpointCell, protocol: String },
 }
 
 #[derive(Serialize)]
-struct End {
+struct EndpointCell {
     address: String,
     port: Option<u16>,
 }
@@ -93,8 +93,8 @@ struct Without {
 
 impl TableView {
     /// The rows, the largest first; `most` of them, if there are more.
-    pub(crate) fn new(counts: &mut Counts, order: Order, most: usize) -> Self {
-        counts.sort(order == Order::Bytes, most);
+    pub(crate) fn new(counts: &mut Counts, order: RowOrder, most: usize) -> Self {
+        counts.sort(order == RowOrder::Bytes, most);
         let by = counts.by;
         let without = |(why, load): &(Reason, Load)| Without {
             reason: why.as_str(),
@@ -117,7 +117,7 @@ impl TableView {
             rows_total: counts.rows.len(),
             rows: counts.rows.iter().take(most).map(row).collect(),
             without: counts.without.iter().map(without).collect(),
-            no_room: Directions::new(by, &counts.unplaced),
+            no_room: DirectionAmounts::new(by, &counts.unplaced),
             kind: by,
             order,
             total: total.into(),
@@ -148,9 +148,9 @@ impl TableView {
         text
     }
 
-    fn table(&self, columns: Columns) -> Table {
+    fn table(&self, columns: Columns) -> TextTable {
         let has_directions = self.kind.has_directions();
-        let mut table = Table::figures(&columns.titles(self.by, has_directions));
+        let mut table = TextTable::figures(&columns.titles(self.by, has_directions));
         for row in &self.rows {
             let cells = columns.cells(&row.load, self.share(&row.load.all), has_directions);
             table.row([row.key.clone()].into_iter().chain(cells));
@@ -159,12 +159,12 @@ impl TableView {
     }
 
     /// For long keys: flows with one end per line, and the traffic that this end sent.
-    fn stacked(&self) -> Table {
-        let mut table = Table::figures(&[self.by, "packets", "bytes"]);
+    fn stacked(&self) -> TextTable {
+        let mut table = TextTable::figures(&[self.by, "packets", "bytes"]);
         for row in &self.rows {
             let cells = |load: &Amount| [grouped(load.packets), grouped(load.bytes)];
             match (&row.parts, row.load.sent, row.load.received) {
-                (Parts::Flow { source, destination, protocol }, Some(sent), Some(received)) => {
+                (KeyParts::Flow { source, destination, protocol }, Some(sent), Some(received)) => {
                     table.row([source.text()].into_iter().chain(cells(&sent)));
                     let other = format!(" <> {} {protocol}", destination.text());
                     table.row([other].into_iter().chain(cells(&received)));
@@ -178,8 +178,8 @@ impl TableView {
     /// The share of all packets or bytes.
     fn share(&self, load: &Amount) -> String {
         let (part, whole) = match self.order {
-            Order::Packets => (load.packets, self.total.packets),
-            Order::Bytes => (load.bytes, self.total.bytes),
+            RowOrder::Packets => (load.packets, self.total.packets),
+            RowOrder::Bytes => (load.bytes, self.total.bytes),
         };
         format!("{:.1} %", 100.0 * part as f64 / whole.max(1) as f64)
     }
@@ -212,7 +212,7 @@ impl Columns {
         titles
     }
 
-    fn cells(self, load: &Directions, share: String, has_directions: bool) -> Vec<String> {
+    fn cells(self, load: &DirectionAmounts, share: String, has_directions: bool) -> Vec<String> {
         let mut cells = vec![grouped(load.all.packets), grouped(load.all.bytes)];
         if self != Self::Least {
             cells.push(share);
@@ -234,15 +234,15 @@ impl RowView {
         let time = |time: u64| (time > 0).then_some(time);
         Self {
             key: row.key.to_string(),
-            parts: Parts::of(&row.key),
-            load: Directions::new(by, &row.sum),
+            parts: KeyParts::of(&row.key),
+            load: DirectionAmounts::new(by, &row.sum),
             first_ns: time(row.sum.first),
             last_ns: time(row.sum.last),
         }
     }
 }
 
-impl Parts {
+impl KeyParts {
     fn of(key: &Key) -> Self {
         match key {
             Key::Proto(ethertype, protocol) => {
@@ -253,15 +253,15 @@ impl Parts {
             Key::Queue(_) => Self::Queue {},
             Key::Vlan([vlan, inner_vlan]) => Self::Vlan { vlan: *vlan, inner_vlan: *inner_vlan },
             Key::Flow(source, destination, protocol) => Self::Flow {
-                source: End::of(source),
-                destination: End::of(destination),
+                source: EndpointCell::of(source),
+                destination: EndpointCell::of(destination),
                 protocol: protocol.to_string(),
             },
         }
     }
 }
 
-impl End {
+impl EndpointCell {
     fn of(end: &Endpoint) -> Self {
         Self { address: end.address.to_string(), port: end.port }
     }
@@ -275,7 +275,7 @@ impl End {
     }
 }
 
-impl Directions {
+impl DirectionAmounts {
     fn new(by: By, sum: &wirelane::session::count::Sum) -> Self {
         let of = |load: Load| by.has_directions().then(|| load.into());
         Self { all: sum.all().into(), sent: of(sum.sent), received: of(sum.received) }

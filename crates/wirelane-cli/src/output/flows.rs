@@ -17,7 +17,7 @@ pub(crate) struct FlowFigures {
 /// Of a summary: the sum of `packets`, `dropped_packets`, `refused_packets`, `not_ip`, `encrypted`,
 /// `truncated` and `malformed` is the number of packets delivered.
 #[derive(Serialize)]
-pub(crate) struct Flows {
+pub(crate) struct FlowSummary {
     /// Exported flows, and the packets in them.
     exported: u64,
     packets: u64,
@@ -121,14 +121,14 @@ impl Export {
 
 /// Rows of packets in a summary. Exported and lost packets add up to all delivered packets.
 #[derive(Serialize)]
-pub(crate) struct Packets {
+pub(crate) struct PacketSummary {
     /// The stores, or the file, that were read.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     sources: Vec<String>,
     exports: Vec<Export>,
 }
 
-impl Packets {
+impl PacketSummary {
     pub(super) fn new(sources: Vec<String>, export: Export) -> Self {
         Self { sources, exports: vec![export] }
     }
@@ -138,7 +138,7 @@ impl Packets {
     }
 }
 
-impl Flows {
+impl FlowSummary {
     pub(super) fn new(figures: FlowFigures, stores: Vec<String>) -> Self {
         let FlowFigures { metered, flows } = figures;
         Self {

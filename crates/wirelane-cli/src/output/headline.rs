@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use wirelane::session::monitor::Reading;
 use wirelane::stats::{Dropped, QueueStats, TxStats};
 
-use super::summary::{Counts, Totals};
+use super::summary::{SummaryCounters, SummaryTotals};
 use super::{counter, grouped, line, scaled, sized};
 
 /// A way in which packets are lost.
@@ -29,12 +29,12 @@ impl Loss {
         [Self::BAD_HEADER, Self::KERNEL, Self::RING_FULL, Self::WRITER, Self::TX_FULL];
 
     /// The number of packets that were lost this way, as far as known.
-    pub(super) fn count(self, counts: &Counts) -> u64 {
+    pub(super) fn count(self, counts: &SummaryCounters) -> u64 {
         counts.queues.iter().filter_map(|queue| (self.of)(&queue.dropped)).sum()
     }
 }
 
-impl Counts {
+impl SummaryCounters {
     /// Packets captured, rejected and lost.
     pub(super) fn captured(&self) -> String {
         self.taken("captured")
@@ -59,7 +59,7 @@ impl Counts {
 
     /// Packets received and sent, and the losses by kind.
     pub(super) fn forwarded(&self) -> String {
-        let Totals { received, delivered, merged, sent, .. } = &self.totals;
+        let SummaryTotals { received, delivered, merged, sent, .. } = &self.totals;
         let received = received.unwrap_or(*delivered);
         let mut text = format!("{} received, {} sent", grouped(received), grouped(*sent));
         let errors: u64 = self.tx.iter().map(|tx| tx.errors).sum();
@@ -78,7 +78,7 @@ impl Counts {
     }
 
     fn rest(&self) -> String {
-        let Totals { filtered, dropped, .. } = &self.totals;
+        let SummaryTotals { filtered, dropped, .. } = &self.totals;
         let mut text = match filtered {
             Some(filtered) => format!("{} filtered", grouped(*filtered)),
             // The kernel, or a program in it, has rejected them.
@@ -133,7 +133,7 @@ pub(crate) fn print_so_far(reading: Reading, elapsed_s: f64) {
 
 /// The counters so far, on one line.
 pub(crate) fn so_far(reading: Reading, elapsed_s: f64) -> String {
-    let counts = Counts::of(reading);
+    let counts = SummaryCounters::of(reading);
     let written = counts.totals.written.map(|packets| format!("; {} written", grouped(packets)));
     let headline = if counts.tx.is_empty() {
         counts.captured() + &counts.not_printed()
@@ -208,14 +208,14 @@ mod tests {
     use super::*;
 
     /// Counters of a capture of a simulated interface.
-    fn counts(spec: &str, filter: Option<&str>) -> Counts {
+    fn counts(spec: &str, filter: Option<&str>) -> SummaryCounters {
         let filter = filter.map(|text| text.parse().unwrap());
         let mut options = OpenOptions::default();
         options.filter = filter;
         let port = port::open(&spec.parse().unwrap(), &options).unwrap();
         let queues = Capture::start(vec![port], &CaptureConfig::default()).unwrap();
         while !queues.wait(std::time::Duration::from_secs(1)) {}
-        Counts::of(Reading { queues: queues.join().queues, ..Reading::default() })
+        SummaryCounters::of(Reading { queues: queues.join().queues, ..Reading::default() })
     }
 
     #[test]

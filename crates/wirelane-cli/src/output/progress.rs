@@ -19,7 +19,7 @@ const EVERY: Duration = Duration::from_millis(500);
 const QUEUES: usize = 16;
 
 /// The lines of a command that receives.
-pub(crate) struct Progress {
+pub(crate) struct ReceiveProgress {
     started: Instant,
     before: Reading,
     since: Instant,
@@ -33,13 +33,13 @@ pub(crate) struct Progress {
 
 /// Counters behind a line: packets and bytes since the last update, and all drops.
 #[derive(Clone, Copy, Default)]
-struct Flow {
+struct LineCounters {
     packets: u64,
     bytes: u64,
     dropped: Option<u64>,
 }
 
-impl Progress {
+impl ReceiveProgress {
     /// Lines for a command that began at `started`; `None` without a terminal.
     pub(crate) fn new(started: Instant, ports: Vec<String>, now: Reading) -> Option<Self> {
         if !screen::is_able() {
@@ -77,7 +77,7 @@ impl Progress {
             lines.extend(more);
             let room = screen::size().1.saturating_sub(lines.len() + 2).min(QUEUES);
             let flows = self.flows(&now);
-            let seen = |(flow, queue): (&Flow, &QueueStats)| (*flow, queue.packets > 0);
+            let seen = |(flow, queue): (&LineCounters, &QueueStats)| (*flow, queue.packets > 0);
             let flows: Vec<_> = flows.iter().zip(&now.queues).map(seen).collect();
             lines.extend(busiest(queues, &flows, room));
             screen::show(lines);
@@ -86,8 +86,8 @@ impl Progress {
         }
     }
 
-    /// As [`Progress::update`], but with the caller's lines in place of the queues. `more` gets the
-    /// number of lines that fit.
+    /// As [`ReceiveProgress::update`], but with the caller's lines in place of the queues. `more`
+    /// gets the number of lines that fit.
     pub(crate) fn update_with(&mut self, now: Reading, more: impl FnOnce(usize) -> Vec<String>) {
         if self.is_due() {
             let seconds = self.since.elapsed().as_secs_f64().max(1e-3);
@@ -103,15 +103,17 @@ impl Progress {
     /// The head, the total, and a line for each queue.
     fn lines(&self, now: &Reading, seconds: f64) -> Vec<String> {
         let flows = self.flows(now);
-        let total =
-            flows.iter().fold(Flow { dropped: Some(0), ..Flow::default() }, |sum, flow| Flow {
+        let total = flows.iter().fold(
+            LineCounters { dropped: Some(0), ..LineCounters::default() },
+            |sum, flow| LineCounters {
                 packets: sum.packets + flow.packets,
                 bytes: sum.bytes + flow.bytes,
                 dropped: sum.dropped.zip(flow.dropped).map(|(a, b)| a + b),
-            });
+            },
+        );
         let names = now.queues.iter().map(|queue| self.name(queue)).collect::<Vec<_>>();
         let width = names.iter().map(|name| name.chars().count()).max().unwrap_or(0).max(5);
-        let line = |name: &str, flow: &Flow| {
+        let line = |name: &str, flow: &LineCounters| {
             format!(
                 "{name:<width$}  {:>7}packet/s  {:>7}bit/s  {:>10} dropped",
                 scaled(flow.packets as f64 / seconds),
@@ -160,12 +162,12 @@ impl Progress {
     }
 
     /// The traffic of each queue since the last update. Queues may have been added.
-    fn flows(&self, now: &Reading) -> Vec<Flow> {
+    fn flows(&self, now: &Reading) -> Vec<LineCounters> {
         let flow = |(position, now): (usize, &QueueStats)| {
             let before = self.before.queues.get(position);
             let packets = before.map_or(0, |before| before.packets);
             let bytes = before.and_then(|before| before.bytes).unwrap_or(0);
-            Flow {
+            LineCounters {
                 packets: now.packets.saturating_sub(packets),
                 bytes: now.bytes.unwrap_or(0).saturating_sub(bytes),
                 dropped: now.dropped.total(),
@@ -185,7 +187,7 @@ impl Progress {
 
 /// At most `room` lines: the busiest queues with any traffic, in their order. The last line names
 /// how many are left out.
-fn busiest(lines: Vec<String>, flows: &[(Flow, bool)], room: usize) -> Vec<String> {
+fn busiest(lines: Vec<String>, flows: &[(LineCounters, bool)], room: usize) -> Vec<String> {
     if lines.len() <= room {
         return lines;
     }
@@ -230,7 +232,7 @@ mod tests {
     #[test]
     fn the_busiest_are_shown() {
         let lines = || (0..6).map(|queue| format!("rx {queue}")).collect::<Vec<_>>();
-        let flow = |packets| (Flow { packets, ..Flow::default() }, packets > 0);
+        let flow = |packets| (LineCounters { packets, ..LineCounters::default() }, packets > 0);
         let flows: Vec<_> = [3, 9, 1, 7, 0, 2].map(flow).to_vec();
         assert_eq!(busiest(lines(), &flows, 6), lines());
         assert_eq!(busiest(lines(), &flows, 3), ["rx 1", "rx 3", "and 4 quieter queues"]);

@@ -8,31 +8,33 @@ use wirelane::port::{Backend, PortInfo};
 use wirelane::qdisc::QdiscStats;
 use wirelane::stats::QueueStats;
 
-use super::flows::{Flows, Packets};
+use super::flows::{FlowSummary, PacketSummary};
 use super::headline::{Loss, Remedies};
-use super::sent::Sent;
-use super::summary::{Coalesced, Cpu, Destination, Frames, Segmented, Summary, Totals};
-use super::table::Table;
+use super::sent::SendSummary;
+use super::summary::{
+    Coalesced, Cpu, FrameSummary, OutputDescription, Segmented, Summary, SummaryTotals,
+};
+use super::table::TextTable;
 use super::{counter, grouped, line, note, plural, printable, scaled, sized};
 
 /// Most queues in the table without -v.
 const QUEUES: usize = 16;
 
 /// A summary, and whether to print all of it.
-pub(crate) struct Report<'a> {
+pub(crate) struct SummaryReport<'a> {
     pub(crate) summary: &'a Summary,
     pub(crate) verbose: bool,
 }
 
 /// A column of the table of queues.
-struct Column {
+struct QueueColumn {
     title: &'static str,
     of: fn(&QueueStats) -> Option<u64>,
     /// Shown even if it is 0 in every row.
     always: bool,
 }
 
-impl Report<'_> {
+impl SummaryReport<'_> {
     /// Writes it.
     pub(crate) fn print(&self) {
         let Summary { counts, sent, flows, packets, elapsed_s, reader_left, .. } = self.summary;
@@ -52,9 +54,9 @@ impl Report<'_> {
             (None, false) => counts.forwarded() + &counts.pace(*elapsed_s),
         };
         line(format_args!("{headline}"));
-        sent.iter().for_each(Sent::print);
-        flows.iter().for_each(Flows::print);
-        packets.iter().for_each(Packets::print);
+        sent.iter().for_each(SendSummary::print);
+        flows.iter().for_each(FlowSummary::print);
+        packets.iter().for_each(PacketSummary::print);
         self.print_losses();
         self.print_notes();
         // For counts, flows and rows of packets, the result is in another place.
@@ -69,7 +71,7 @@ impl Report<'_> {
         if self.verbose {
             self.print_cost();
         }
-        if let Some(Destination { path, .. }) = &self.summary.output
+        if let Some(OutputDescription { path, .. }) = &self.summary.output
             && self.is_demonstration(path)
         {
             let file = printable(&path.display().to_string());
@@ -77,7 +79,7 @@ impl Report<'_> {
                 "next: open {file} in Wireshark; `wirelane verify {file}` checks every packet"
             ));
         }
-        let Frames { pool, leaked, .. } = self.summary.frames;
+        let FrameSummary { pool, leaked, .. } = self.summary.frames;
         if leaked > 0 {
             line(format_args!("{leaked} of {pool} frames leaked: a defect of Wirelane"));
         }
@@ -94,7 +96,8 @@ impl Report<'_> {
         if let Some(store) = store {
             return store.destination();
         }
-        let Totals { written_bytes: Some(bytes), files: Some(files), .. } = counts.totals else {
+        let SummaryTotals { written_bytes: Some(bytes), files: Some(files), .. } = counts.totals
+        else {
             return String::new();
         };
         let Some(output) = output else { return String::new() };
@@ -182,7 +185,8 @@ impl Report<'_> {
         }
         let columns = self.columns(&shown);
         let titles = columns.iter().map(|column| column.title);
-        let mut table = Table::figures(&["queue"].into_iter().chain(titles).collect::<Vec<_>>());
+        let mut table =
+            TextTable::figures(&["queue"].into_iter().chain(titles).collect::<Vec<_>>());
         for (_, queue) in &shown {
             let name = self.name(queue.port, queue.class, queue.queue);
             let name = match &queue.interface {
@@ -205,7 +209,7 @@ impl Report<'_> {
     }
 
     /// The columns with a nonzero figure, and the permanent columns.
-    fn columns(&self, queues: &[(usize, &QueueStats)]) -> Vec<Column> {
+    fn columns(&self, queues: &[(usize, &QueueStats)]) -> Vec<QueueColumn> {
         let is_capture = self.is_capture();
         let delivered = if is_capture { "captured" } else { "delivered" };
         let columns = [
@@ -225,7 +229,7 @@ impl Report<'_> {
         };
         let differs =
             || queues.iter().any(|(_, queue)| queue.received.is_some_and(|n| n != queue.packets));
-        let is_shown = |column: &Column| match column.title {
+        let is_shown = |column: &QueueColumn| match column.title {
             _ if column.always => true,
             "received" => self.verbose || differs(),
             title => {
@@ -236,12 +240,12 @@ impl Report<'_> {
                         })
             }
         };
-        let column = |(title, of, always)| Column { title, of, always };
+        let column = |(title, of, always)| QueueColumn { title, of, always };
         columns.into_iter().map(column).filter(is_shown).collect()
     }
 
     fn print_tx(&self) {
-        let mut table = Table::figures(&["queue", "sent", "bytes", "errors"]);
+        let mut table = TextTable::figures(&["queue", "sent", "bytes", "errors"]);
         for tx in &self.summary.counts.tx {
             if self.verbose || tx.packets + tx.errors > 0 {
                 let name = self.name(tx.port, "tx", Some(tx.queue));
@@ -300,7 +304,7 @@ impl Report<'_> {
         let Some(first) = qdiscs.first() else { return };
         let counts = ["queued", "bypassed", "over_packets", "over_bytes", "purged", "requeued"];
         let head = [first.stats.discipline.as_str()].into_iter().chain(counts);
-        let mut table = Table::figures(&head.collect::<Vec<_>>());
+        let mut table = TextTable::figures(&head.collect::<Vec<_>>());
         for row in qdiscs {
             let QdiscStats { enqueued, bypassed, dropped, requeued, .. } = &row.stats;
             let (packets, bytes) = (dropped.limit_packets, dropped.limit_bytes);
@@ -323,7 +327,7 @@ impl Report<'_> {
     /// Time, rates and CPU time.
     fn print_cost(&self) {
         let Summary { counts, elapsed_s, cpu: Cpu { user_s, system_s }, .. } = self.summary;
-        let Totals { delivered, sent, .. } = counts.totals;
+        let SummaryTotals { delivered, sent, .. } = counts.totals;
         if self.is_capture() {
             let bytes = counts.queues.iter().map(|queue| queue.bytes).sum::<Option<u64>>();
             let bits = bytes.map(|bytes| scaled(bytes as f64 * 8.0 / elapsed_s.max(1e-9)));
@@ -365,14 +369,14 @@ fn name_of(class: &str, queue: Option<u16>) -> String {
 }
 
 /// Writes a table; nothing without rows.
-fn print(table: &Table) {
+fn print(table: &TextTable) {
     if !table.is_empty() {
         line(format_args!("{}", table.to_string().trim_end()));
     }
 }
 
 /// The name of the file, or a pattern for the names of all files.
-fn names(output: &Destination) -> PathBuf {
+fn names(output: &OutputDescription) -> PathBuf {
     let mark = match (output.split, output.rotates) {
         (true, _) => ".*",
         (false, true) => "_*",
@@ -394,7 +398,7 @@ mod tests {
     #[test]
     fn several_files_are_a_pattern() {
         let name = |path: &str, split, rotates| {
-            let output = Destination { path: path.into(), split, rotates, kept: None };
+            let output = OutputDescription { path: path.into(), split, rotates, kept: None };
             names(&output).display().to_string()
         };
         assert_eq!(name("d/t.pcapng", false, false), "d/t.pcapng");

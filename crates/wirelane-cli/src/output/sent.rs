@@ -9,50 +9,50 @@ use super::{grouped, line, note, scaled};
 
 /// Keys that only the summary of `send` has.
 #[derive(Serialize)]
-pub(crate) struct Sent {
+pub(crate) struct SendSummary {
     engine: &'static str,
     /// Why the kernel engine was refused, if it was considered.
     kernel_refused: Option<String>,
     /// The requested pace; `null` for as fast as possible.
-    scheduled: Option<Pace>,
-    achieved: Pace,
+    scheduled: Option<PaceSummary>,
+    achieved: PaceSummary,
     /// The achieved rate divided by the scheduled one, less 1.
     rate_error: Option<f64>,
-    departure_error: Option<Errors>,
+    departure_error: Option<ScheduleErrors>,
     /// How far the schedule was moved because the rate was not reached.
     moved_s: f64,
     moves: u64,
-    skipped: Skipped,
+    skipped: SkippedSummary,
 }
 
 #[derive(Serialize)]
-struct Pace {
+struct PaceSummary {
     packets_per_s: Option<f64>,
     duration_s: f64,
 }
 
 /// Departures compared with their schedule.
 #[derive(Serialize)]
-struct Errors {
+struct ScheduleErrors {
     p50_ns: u128,
     p99_ns: u128,
     max_ns: u128,
 }
 
 #[derive(Serialize)]
-struct Skipped {
+struct SkippedSummary {
     too_long: u64,
     unsent: u64,
 }
 
-impl Sent {
+impl SendSummary {
     pub(crate) fn new(outcome: &SendOutcome, refusal: Option<&str>) -> Self {
         let timing: &Timing = &outcome.timing;
-        let scheduled = timing.scheduled.map(|time| Pace {
+        let scheduled = timing.scheduled.map(|time| PaceSummary {
             packets_per_s: timing.scheduled_rate(),
             duration_s: time.as_secs_f64(),
         });
-        let errors = timing.error.map(|error| Errors {
+        let errors = timing.error.map(|error| ScheduleErrors {
             p50_ns: error.p50.as_nanos(),
             p99_ns: error.p99.as_nanos(),
             max_ns: error.max.as_nanos(),
@@ -61,7 +61,7 @@ impl Sent {
             engine: outcome.engine.as_str(),
             kernel_refused: refusal.map(str::to_owned),
             scheduled,
-            achieved: Pace {
+            achieved: PaceSummary {
                 packets_per_s: timing.achieved_rate(),
                 duration_s: timing.actual.as_secs_f64(),
             },
@@ -69,7 +69,10 @@ impl Sent {
             departure_error: errors,
             moved_s: timing.moved.as_secs_f64(),
             moves: timing.moves,
-            skipped: Skipped { too_long: outcome.skipped.too_long, unsent: outcome.skipped.unsent },
+            skipped: SkippedSummary {
+                too_long: outcome.skipped.too_long,
+                unsent: outcome.skipped.unsent,
+            },
         }
     }
 
@@ -105,7 +108,7 @@ impl Sent {
                 error * 100.0
             ));
         }
-        if let Some(Errors { p50_ns, p99_ns, max_ns }) = &self.departure_error {
+        if let Some(ScheduleErrors { p50_ns, p99_ns, max_ns }) = &self.departure_error {
             line(format_args!(
                 "departures: half within {} of their time, 99 % within {}, the worst {}",
                 time(*p50_ns),

@@ -8,17 +8,17 @@ use std::fmt::Write as _;
 use serde_json::{Map, Value, json};
 use wirelane::internal::port::tell_apart;
 
-use super::table::Table;
+use super::table::TextTable;
 use super::{counter, printable, scaled, sized, wrap};
 
 /// A column: its title, the place of its figure in a row, and its kind.
-struct Column(&'static str, &'static str, Kind);
+struct StatisticsColumn(&'static str, &'static str, FigureKind);
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum FigureKind {
     /// Grows with each event.
     Count,
-    /// As [`Kind::Count`], but seldom above 0: left out if it is 0 in every row.
+    /// As [`FigureKind::Count`], but seldom above 0: left out if it is 0 in every row.
     Rare,
     /// Grows with bytes.
     Bytes,
@@ -27,7 +27,7 @@ enum Kind {
 }
 
 /// A table, and the list of the document behind it.
-struct Section {
+struct StatisticsSection {
     title: &'static str,
     /// The meaning of its rows and columns.
     about: &'static str,
@@ -36,141 +36,141 @@ struct Section {
     within: Option<&'static str>,
     /// The direction of a row's packets, if its class does not name it.
     direction: Option<&'static str>,
-    columns: &'static [Column],
+    columns: &'static [StatisticsColumn],
 }
 
-const SECTIONS: [Section; 10] = [
-    Section {
+const SECTIONS: [StatisticsSection; 10] = [
+    StatisticsSection {
         title: "received",
         about: "packets of each receiving queue; kernel, ring_full and the columns behind them are drops",
         list: "queues",
         within: None,
         direction: None,
         columns: &[
-            Column("received", "/received", Kind::Count),
-            Column("merged", "/merged", Kind::Rare),
-            Column("delivered", "/packets", Kind::Count),
-            Column("bytes", "/bytes", Kind::Bytes),
-            Column("filtered", "/filtered", Kind::Count),
-            Column("kernel", "/dropped/kernel", Kind::Count),
-            Column("ring_full", "/dropped/ring_full", Kind::Count),
-            Column("writer", "/dropped/writer", Kind::Rare),
-            Column("tx_full", "/dropped/tx_full", Kind::Rare),
-            Column("bad_header", "/dropped/bad_header", Kind::Rare),
+            StatisticsColumn("received", "/received", FigureKind::Count),
+            StatisticsColumn("merged", "/merged", FigureKind::Rare),
+            StatisticsColumn("delivered", "/packets", FigureKind::Count),
+            StatisticsColumn("bytes", "/bytes", FigureKind::Bytes),
+            StatisticsColumn("filtered", "/filtered", FigureKind::Count),
+            StatisticsColumn("kernel", "/dropped/kernel", FigureKind::Count),
+            StatisticsColumn("ring_full", "/dropped/ring_full", FigureKind::Count),
+            StatisticsColumn("writer", "/dropped/writer", FigureKind::Rare),
+            StatisticsColumn("tx_full", "/dropped/tx_full", FigureKind::Rare),
+            StatisticsColumn("bad_header", "/dropped/bad_header", FigureKind::Rare),
         ],
     },
-    Section {
+    StatisticsSection {
         title: "sent",
         about: "frames of each sending queue; the columns behind errors are the reasons",
         list: "tx",
         within: None,
         direction: Some("tx"),
         columns: &[
-            Column("sent", "/packets", Kind::Count),
-            Column("bytes", "/bytes", Kind::Bytes),
-            Column("errors", "/errors", Kind::Count),
-            Column("unfinished", "/unfinished", Kind::Rare),
-            Column("wrong_length", "/wrong_length", Kind::Rare),
-            Column("refused", "/refused", Kind::Rare),
-            Column("unsent", "/unsent", Kind::Rare),
-            Column("copied", "/copied", Kind::Rare),
-            Column("stalls", "/stalls", Kind::Rare),
+            StatisticsColumn("sent", "/packets", FigureKind::Count),
+            StatisticsColumn("bytes", "/bytes", FigureKind::Bytes),
+            StatisticsColumn("errors", "/errors", FigureKind::Count),
+            StatisticsColumn("unfinished", "/unfinished", FigureKind::Rare),
+            StatisticsColumn("wrong_length", "/wrong_length", FigureKind::Rare),
+            StatisticsColumn("refused", "/refused", FigureKind::Rare),
+            StatisticsColumn("unsent", "/unsent", FigureKind::Rare),
+            StatisticsColumn("copied", "/copied", FigureKind::Rare),
+            StatisticsColumn("stalls", "/stalls", FigureKind::Rare),
         ],
     },
-    Section {
+    StatisticsSection {
         title: "pcap_stats",
         about: "what each handle of the program would get from pcap_stats",
         list: "handles",
         within: None,
         direction: None,
         columns: &[
-            Column("ps_recv", "/ps_recv", Kind::Count),
-            Column("ps_drop", "/ps_drop", Kind::Count),
-            Column("ps_ifdrop", "/ps_ifdrop", Kind::Count),
+            StatisticsColumn("ps_recv", "/ps_recv", FigureKind::Count),
+            StatisticsColumn("ps_drop", "/ps_drop", FigureKind::Count),
+            StatisticsColumn("ps_ifdrop", "/ps_ifdrop", FigureKind::Count),
         ],
     },
-    Section {
+    StatisticsSection {
         title: "disciplines",
         about: "packets in front of each sending queue",
         list: "qdiscs",
         within: None,
         direction: Some("tx"),
         columns: &[
-            Column("queued", "/enqueued", Kind::Count),
-            Column("bypassed", "/bypassed", Kind::Count),
-            Column("over_packets", "/dropped/limit_packets", Kind::Count),
-            Column("over_bytes", "/dropped/limit_bytes", Kind::Count),
-            Column("tx_error", "/dropped/tx_error", Kind::Rare),
-            Column("purged", "/dropped/purged", Kind::Rare),
-            Column("requeued", "/requeued", Kind::Count),
-            Column("refused", "/refused", Kind::Rare),
-            Column("backlog", "/backlog_packets", Kind::Gauge),
-            Column("backlog_bytes", "/backlog_bytes", Kind::Gauge),
+            StatisticsColumn("queued", "/enqueued", FigureKind::Count),
+            StatisticsColumn("bypassed", "/bypassed", FigureKind::Count),
+            StatisticsColumn("over_packets", "/dropped/limit_packets", FigureKind::Count),
+            StatisticsColumn("over_bytes", "/dropped/limit_bytes", FigureKind::Count),
+            StatisticsColumn("tx_error", "/dropped/tx_error", FigureKind::Rare),
+            StatisticsColumn("purged", "/dropped/purged", FigureKind::Rare),
+            StatisticsColumn("requeued", "/requeued", FigureKind::Count),
+            StatisticsColumn("refused", "/refused", FigureKind::Rare),
+            StatisticsColumn("backlog", "/backlog_packets", FigureKind::Gauge),
+            StatisticsColumn("backlog_bytes", "/backlog_bytes", FigureKind::Gauge),
         ],
     },
-    Section {
+    StatisticsSection {
         title: "cut",
         about: "long frames that became segments, by kind",
         list: "gso",
         within: Some("classes"),
         direction: Some("tx"),
         columns: &[
-            Column("frames", "/super_frames", Kind::Count),
-            Column("segments", "/segments", Kind::Count),
-            Column("bytes", "/bytes", Kind::Bytes),
-            Column("smallest", "/smallest_frame", Kind::Gauge),
-            Column("largest", "/largest_frame", Kind::Gauge),
-            Column("smallest_mss", "/smallest_mss", Kind::Gauge),
-            Column("largest_mss", "/largest_mss", Kind::Gauge),
+            StatisticsColumn("frames", "/super_frames", FigureKind::Count),
+            StatisticsColumn("segments", "/segments", FigureKind::Count),
+            StatisticsColumn("bytes", "/bytes", FigureKind::Bytes),
+            StatisticsColumn("smallest", "/smallest_frame", FigureKind::Gauge),
+            StatisticsColumn("largest", "/largest_frame", FigureKind::Gauge),
+            StatisticsColumn("smallest_mss", "/smallest_mss", FigureKind::Gauge),
+            StatisticsColumn("largest_mss", "/largest_mss", FigureKind::Gauge),
         ],
     },
-    Section {
+    StatisticsSection {
         title: "not cut",
         about: "frames that left unchanged, by reason",
         list: "gso",
         within: Some("bypassed"),
         direction: Some("tx"),
-        columns: &[Column("bypassed", "/frames", Kind::Count)],
+        columns: &[StatisticsColumn("bypassed", "/frames", FigureKind::Count)],
     },
-    Section {
+    StatisticsSection {
         title: "not sent",
         about: "frames that could not be cut, by reason",
         list: "gso",
         within: Some("refused"),
         direction: Some("tx"),
-        columns: &[Column("refused", "/frames", Kind::Count)],
+        columns: &[StatisticsColumn("refused", "/frames", FigureKind::Count)],
     },
-    Section {
+    StatisticsSection {
         title: "merged",
         about: "packets that became long frames, by kind",
         list: "gro",
         within: Some("classes"),
         direction: Some("rx"),
         columns: &[
-            Column("packets", "/segments", Kind::Count),
-            Column("frames", "/super_frames", Kind::Count),
-            Column("bytes", "/bytes", Kind::Bytes),
-            Column("smallest", "/smallest_frame", Kind::Gauge),
-            Column("largest", "/largest_frame", Kind::Gauge),
-            Column("smallest_mss", "/smallest_mss", Kind::Gauge),
-            Column("largest_mss", "/largest_mss", Kind::Gauge),
+            StatisticsColumn("packets", "/segments", FigureKind::Count),
+            StatisticsColumn("frames", "/super_frames", FigureKind::Count),
+            StatisticsColumn("bytes", "/bytes", FigureKind::Bytes),
+            StatisticsColumn("smallest", "/smallest_frame", FigureKind::Gauge),
+            StatisticsColumn("largest", "/largest_frame", FigureKind::Gauge),
+            StatisticsColumn("smallest_mss", "/smallest_mss", FigureKind::Gauge),
+            StatisticsColumn("largest_mss", "/largest_mss", FigureKind::Gauge),
         ],
     },
-    Section {
+    StatisticsSection {
         title: "handed on",
         about: "long frames that were complete, by reason",
         list: "gro",
         within: Some("flushed"),
         direction: Some("rx"),
-        columns: &[Column("frames", "/frames", Kind::Count)],
+        columns: &[StatisticsColumn("frames", "/frames", FigureKind::Count)],
     },
-    Section {
+    StatisticsSection {
         title: "not merged",
         about: "packets that stayed alone, by reason",
         list: "gro",
         within: Some("alone"),
         direction: Some("rx"),
-        columns: &[Column("packets", "/frames", Kind::Count)],
+        columns: &[StatisticsColumn("packets", "/frames", FigureKind::Count)],
     },
 ];
 
@@ -178,14 +178,14 @@ const SECTIONS: [Section; 10] = [
 const KEYS: [&str; 6] = ["port", "interface", "queue", "class", "reason", "device"];
 
 /// A reading, and the one before it if there is one.
-pub(crate) struct Statistics<'a> {
+pub(crate) struct StatisticsReading<'a> {
     pub(crate) now: &'a Value,
     pub(crate) before: Option<&'a Value>,
     /// Columns of the terminal, if it is one.
     pub(crate) width: Option<usize>,
 }
 
-impl Statistics<'_> {
+impl StatisticsReading<'_> {
     /// All tables for people.
     pub(crate) fn text(&self) -> String {
         let mut text = self.head();
@@ -204,8 +204,8 @@ impl Statistics<'_> {
     }
 
     /// The title of a table, with its description unless the table repeats at each interval.
-    fn heading(&self, section: &Section) -> String {
-        let Section { title, about, .. } = section;
+    fn heading(&self, section: &StatisticsSection) -> String {
+        let StatisticsSection { title, about, .. } = section;
         match self.before {
             Some(_) => format!("{title}:"),
             None => {
@@ -299,17 +299,17 @@ impl Statistics<'_> {
 
     /// With all figures, if they fit; else with three digits each, and then without columns of
     /// zeros.
-    fn fitting(&self, section: &Section) -> Table {
-        let fits = |table: &Table| self.width.is_none_or(|width| table.width() <= width);
+    fn fitting(&self, section: &StatisticsSection) -> TextTable {
+        let fits = |table: &TextTable| self.width.is_none_or(|width| table.width() <= width);
         let brief = [(false, false), (true, false), (true, true)]
             .map(|(rounded, short)| move || self.table(section, rounded, short));
         let [exact, rounded, short] = brief;
         Some(exact()).filter(fits).or_else(|| Some(rounded()).filter(fits)).unwrap_or_else(short)
     }
 
-    fn table(&self, section: &Section, rounded: bool, short: bool) -> Table {
+    fn table(&self, section: &StatisticsSection, rounded: bool, short: bool) -> TextTable {
         let rows = section.rows(self.now);
-        let value = |row: &Value, column: &Column| match section.list {
+        let value = |row: &Value, column: &StatisticsColumn| match section.list {
             // A program that has not requested a figure shows none.
             "handles" => Some(column.value(row).unwrap_or(0)),
             _ => column.value(row),
@@ -323,31 +323,32 @@ impl Statistics<'_> {
         let used: Vec<_> = rows.iter().filter(|row| is_used(row)).collect();
         // A command that writes shows the writer's drops even if they are 0, unless `short`.
         let writes = self.now["command"] == "capture" || self.now["command"] == "record";
-        let is_shown = |column: &&Column| {
-            let is_rare = short || column.2 == Kind::Rare && !(writes && column.0 == "writer");
+        let is_shown = |column: &&StatisticsColumn| {
+            let is_rare =
+                short || column.2 == FigureKind::Rare && !(writes && column.0 == "writer");
             !is_rare
                 || used.iter().any(|row| !column.is_elsewhere(row) && column.value(row) != Some(0))
         };
         let columns: Vec<_> = section.columns.iter().filter(is_shown).collect();
         let seconds = self.seconds();
         let titles = columns.iter().map(|column| match column.2 {
-            Kind::Bytes if seconds.is_some() => "bits",
+            FigureKind::Bytes if seconds.is_some() => "bits",
             _ => column.0,
         });
         let mut table =
-            Table::figures(&[section.head()].into_iter().chain(titles).collect::<Vec<_>>());
+            TextTable::figures(&[section.head()].into_iter().chain(titles).collect::<Vec<_>>());
         let before = self.before.map(|before| section.rows(before)).unwrap_or_default();
         for row in used.iter().copied() {
             let before = before.iter().find(|other| key(other) == key(row));
-            let cell = |column: &&Column| match (column.2, seconds) {
+            let cell = |column: &&StatisticsColumn| match (column.2, seconds) {
                 _ if column.is_elsewhere(row) => "-".to_owned(),
-                (Kind::Gauge, _) | (_, None) => figure(column.value(row), rounded),
+                (FigureKind::Gauge, _) | (_, None) => figure(column.value(row), rounded),
                 (_, Some(seconds)) => rate(column.rate(row, before, seconds)),
             };
             table.row([self.name(section, row)].into_iter().chain(columns.iter().map(cell)));
         }
         if used.len() > 1 && ["queues", "tx"].contains(&section.list) {
-            let total = |column: &&Column| {
+            let total = |column: &&StatisticsColumn| {
                 let Some(seconds) = seconds else {
                     let rows = used.iter().filter(|row| !column.is_elsewhere(row));
                     let sum = rows.map(|row| column.value(row)).sum::<Option<u64>>();
@@ -364,7 +365,7 @@ impl Statistics<'_> {
     }
 
     /// The name of a row, with the name of its port if there are several.
-    fn name(&self, section: &Section, row: &Value) -> String {
+    fn name(&self, section: &StatisticsSection, row: &Value) -> String {
         let ports = list(self.now, "ports");
         let name = |port: &Value| {
             port["interface"].as_str().or(port["spec"].as_str()).unwrap_or_default().to_owned()
@@ -388,9 +389,9 @@ impl Statistics<'_> {
         words.into_iter().flatten().collect::<Vec<_>>().join(" ")
     }
 
-    fn frames(&self) -> Table {
+    fn frames(&self) -> TextTable {
         let keys = ["pool", "free", "fill", "rx", "held", "tx", "completion"];
-        let mut table = Table::figures(&[&["frames"][..], &keys].concat());
+        let mut table = TextTable::figures(&[&["frames"][..], &keys].concat());
         for port in list(self.now, "ports") {
             let name = port["interface"].as_str().or(port["spec"].as_str()).unwrap_or("?");
             let counts = keys.map(|key| counter(port["frames"][key].as_u64()));
@@ -399,7 +400,7 @@ impl Statistics<'_> {
         table
     }
 
-    /// The rates that [`Statistics::text`] shows, with the keys of their rows.
+    /// The rates that [`StatisticsReading::text`] shows, with the keys of their rows.
     fn rates(&self, seconds: f64) -> Value {
         let mut rates = Map::new();
         for section in &SECTIONS {
@@ -410,8 +411,9 @@ impl Statistics<'_> {
                 for name in KEYS.into_iter().filter(|name| row.get(name).is_some()) {
                     rate.insert(name.into(), row[name].clone());
                 }
-                for column in section.columns.iter().filter(|column| column.2 != Kind::Gauge) {
-                    let name = if column.2 == Kind::Bytes { "bits" } else { column.0 };
+                for column in section.columns.iter().filter(|column| column.2 != FigureKind::Gauge)
+                {
+                    let name = if column.2 == FigureKind::Bytes { "bits" } else { column.0 };
                     rate.insert(format!("{name}_per_s"), json!(column.rate(row, before, seconds)));
                 }
                 Value::Object(rate)
@@ -466,7 +468,7 @@ fn rate(value: Option<f64>) -> String {
     value.map_or_else(|| "unknown".to_owned(), |rate| scaled(rate).trim_end().to_owned())
 }
 
-impl Section {
+impl StatisticsSection {
     /// The kind of its rows.
     fn head(&self) -> &'static str {
         if self.list == "handles" { "handle" } else { "queue" }
@@ -489,7 +491,7 @@ impl Section {
     }
 }
 
-impl Column {
+impl StatisticsColumn {
     /// Whether another row counts these packets, which rings of several interfaces have lost or
     /// rejected.
     fn is_elsewhere(&self, row: &Value) -> bool {
@@ -510,7 +512,7 @@ impl Column {
     fn rate(&self, row: &Value, before: Option<&Value>, seconds: f64) -> Option<f64> {
         let before = before.map_or(Some(0), |before| self.value(before));
         let difference = self.value(row)?.saturating_sub(before?);
-        let scale = if self.2 == Kind::Bytes { 8.0 } else { 1.0 };
+        let scale = if self.2 == FigureKind::Bytes { 8.0 } else { 1.0 };
         Some(difference as f64 * scale / seconds)
     }
 }

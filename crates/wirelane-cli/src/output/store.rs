@@ -36,15 +36,15 @@ impl StoreView {
     }
 
     /// The current state.
-    pub(crate) fn read(&self) -> Store {
+    pub(crate) fn read(&self) -> StoreSummary {
         let fired = self.trigger.as_ref().map(Trigger::fired);
-        Store::new(self.directory.clone(), self.status.report(), fired)
+        StoreSummary::new(self.directory.clone(), self.status.report(), fired)
     }
 }
 
 /// A store, and the work of this recording on it.
 #[derive(Clone, Serialize)]
-pub(crate) struct Store {
+pub(crate) struct StoreSummary {
     directory: String,
     /// Packets on disk, of this recording.
     pub(crate) packets: u64,
@@ -59,7 +59,7 @@ pub(crate) struct Store {
     /// Packets that the disk did not accept, after they had been taken into memory.
     lost_packets: u64,
     /// The whole store, earlier recordings included.
-    stored: Stored,
+    stored: StoreTotals,
     /// Bytes that can still be written before a segment is deleted, or the disk is full.
     room_bytes: Option<u64>,
     /// Whether the page cache is bypassed, and if not, why.
@@ -80,7 +80,7 @@ pub(crate) struct Store {
 }
 
 #[derive(Clone, Serialize)]
-struct Stored {
+struct StoreTotals {
     segments: u64,
     bytes: u64,
     deleted_segments: u64,
@@ -111,7 +111,7 @@ struct Triggers {
     cut_packets: u64,
 }
 
-impl Store {
+impl StoreSummary {
     /// The result of a recording into `directory`.
     pub(crate) fn of(outcome: &RecordOutcome, directory: &Path) -> Self {
         Self::new(directory.display().to_string(), outcome.store.clone(), outcome.triggers)
@@ -127,7 +127,7 @@ impl Store {
             segments: total.segments,
             lag_bytes: total.lag(),
             lost_packets: total.lost.packets,
-            stored: Stored {
+            stored: StoreTotals {
                 segments: report.segments,
                 bytes: report.bytes,
                 deleted_segments: report.deleted,
@@ -291,7 +291,7 @@ mod tests {
             trouble: Some("no space".into()),
             ..StoreReport::default()
         };
-        let [first, second] = Store::new("x".into(), report, Some(1)).lines(1e6);
+        let [first, second] = StoreSummary::new("x".into(), report, Some(1)).lines(1e6);
         assert_eq!(
             first,
             "written         977k/s   0 bytes in 0 segments,   0 bytes behind: no space"

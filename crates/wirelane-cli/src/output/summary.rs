@@ -20,9 +20,9 @@ use wirelane_store::record::RecordOutcome;
 
 use super::counts::TableView;
 pub(crate) use super::flows::{Export, FlowFigures};
-use super::flows::{Flows, Packets};
-use super::sent::Sent;
-use super::store::Store;
+use super::flows::{FlowSummary, PacketSummary};
+use super::sent::SendSummary;
+use super::store::StoreSummary;
 use crate::hints::with_options;
 
 /// The JSON document.
@@ -34,21 +34,21 @@ pub(crate) struct Summary {
     pub(super) elapsed_s: f64,
     pub(super) ports: Vec<PortInfo>,
     #[serde(flatten)]
-    pub(super) counts: Counts,
-    pub(super) frames: Frames,
-    pub(super) order: Option<Order>,
+    pub(super) counts: SummaryCounters,
+    pub(super) frames: FrameSummary,
+    pub(super) order: Option<OrderSummary>,
     /// Of a command that makes packets.
     #[serde(flatten)]
-    pub(super) sent: Option<Sent>,
+    pub(super) sent: Option<SendSummary>,
     /// Of a recording.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) store: Option<Store>,
+    pub(super) store: Option<StoreSummary>,
     /// Of metering.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) flows: Option<Flows>,
+    pub(super) flows: Option<FlowSummary>,
     /// Of rows of packets.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) packets: Option<Packets>,
+    pub(super) packets: Option<PacketSummary>,
     /// Of a count.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) tables: Option<Vec<TableView>>,
@@ -59,11 +59,11 @@ pub(crate) struct Summary {
     pub(super) reader_left: bool,
     /// Where packets were written.
     #[serde(skip)]
-    pub(super) output: Option<Destination>,
+    pub(super) output: Option<OutputDescription>,
 }
 
 /// Where packets were written, for people.
-pub(crate) struct Destination {
+pub(crate) struct OutputDescription {
     /// The path as given; `-` is standard output.
     pub(super) path: PathBuf,
     /// Whether each queue has a separate file.
@@ -73,7 +73,7 @@ pub(crate) struct Destination {
     pub(super) kept: Option<u32>,
 }
 
-impl From<&OutputConfig> for Destination {
+impl From<&OutputConfig> for OutputDescription {
     fn from(output: &OutputConfig) -> Self {
         let rotation = &output.options.rotation;
         Self {
@@ -87,7 +87,7 @@ impl From<&OutputConfig> for Destination {
 
 /// The counters: in a summary at the end, and in the statistics of a running command.
 #[derive(Serialize)]
-pub(crate) struct Counts {
+pub(crate) struct SummaryCounters {
     pub(super) queues: Vec<QueueStats>,
     /// Of a command that sends.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -101,7 +101,7 @@ pub(crate) struct Counts {
     /// Of a command that merges packets.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) gro: Vec<Coalesced>,
-    pub(super) totals: Totals,
+    pub(super) totals: SummaryTotals,
 }
 
 #[derive(Serialize)]
@@ -130,7 +130,7 @@ pub(super) struct Coalesced {
 }
 
 #[derive(Serialize)]
-pub(super) struct Totals {
+pub(super) struct SummaryTotals {
     pub(super) received: Option<u64>,
     /// Of those received, packets that were merged into the frames of others.
     pub(super) merged: u64,
@@ -151,14 +151,14 @@ pub(super) struct Totals {
 }
 
 #[derive(Serialize)]
-pub(super) struct Frames {
+pub(super) struct FrameSummary {
     pub(super) pool: u64,
     pub(super) free: u64,
     pub(super) leaked: u64,
 }
 
 #[derive(Serialize)]
-pub(super) struct Order {
+pub(super) struct OrderSummary {
     pub(super) violations: u64,
     pub(super) lateness_ms: u64,
 }
@@ -176,12 +176,12 @@ impl From<CpuTime> for Cpu {
     }
 }
 
-impl Counts {
+impl SummaryCounters {
     /// Rows and totals of a reading.
     pub(crate) fn of(reading: Reading) -> Self {
         let Reading { queues, tx, qdiscs, gso, gro, written, viewed } = reading;
         let sum = |of: fn(&QueueStats) -> Option<u64>| queues.iter().map(of).sum::<Option<u64>>();
-        let totals = Totals {
+        let totals = SummaryTotals {
             received: sum(|queue| queue.received),
             merged: queues.iter().map(|queue| queue.merged).sum(),
             filtered: sum(QueueStats::filtered_here),
@@ -222,14 +222,14 @@ impl Summary {
         };
         let mut summary = Self::new("capture", started, reading, outcome.frames);
         summary.ports.clone_from(&outcome.ports);
-        summary.output = output.map(Destination::from);
+        summary.output = output.map(OutputDescription::from);
         if let Some(written) = outcome.written {
             let totals = &mut summary.counts.totals;
             totals.written = Some(written.packets);
             totals.written_bytes = Some(written.bytes);
             totals.files = Some(written.files);
             let lateness_ms = outcome.lateness / 1_000_000;
-            summary.order = Some(Order { violations: outcome.violations, lateness_ms });
+            summary.order = Some(OrderSummary { violations: outcome.violations, lateness_ms });
         }
         summary
     }
@@ -238,7 +238,7 @@ impl Summary {
     pub(crate) fn of_record(outcome: &RecordOutcome, directory: &Path, started: Instant) -> Self {
         let reading = Reading { queues: outcome.queues.clone(), ..Reading::default() };
         let mut summary = Self::new("record", started, reading, outcome.frames);
-        let store = Store::of(outcome, directory);
+        let store = StoreSummary::of(outcome, directory);
         summary.ports.push(outcome.port.clone());
         let totals = &mut summary.counts.totals;
         totals.written = Some(store.packets);
@@ -282,7 +282,7 @@ impl Summary {
         let reading = Reading { tx: outcome.tx.clone(), gso: gso.collect(), ..Reading::default() };
         let mut summary = Self::new("send", started, reading, outcome.frames);
         summary.ports.push(outcome.port.clone());
-        summary.sent = Some(Sent::new(outcome, refusal));
+        summary.sent = Some(SendSummary::new(outcome, refusal));
         summary
     }
 
@@ -293,7 +293,7 @@ impl Summary {
         let mut summary = Self::new("flows", started, reading, frames);
         summary.ports.clone_from(&outcome.ports);
         let figures = FlowFigures { metered: outcome.metered, flows: outcome.flows };
-        summary.flows = Some(Flows::new(figures, Vec::new()));
+        summary.flows = Some(FlowSummary::new(figures, Vec::new()));
         summary
     }
 
@@ -308,7 +308,7 @@ impl Summary {
             Reading { queues: vec![QueueStats::delivered(packets, bytes)], ..Reading::default() };
         let mut summary = Self::new("flows", started, reading, FrameCounts::default());
         let stores = stores.iter().map(|path| path.display().to_string()).collect();
-        summary.flows = Some(Flows::new(figures, stores));
+        summary.flows = Some(FlowSummary::new(figures, stores));
         summary
     }
 
@@ -318,8 +318,8 @@ impl Summary {
         let mut summary = Self::new("flows", started, reading, outcome.frames);
         summary.ports.clone_from(&outcome.ports);
         let lateness_ms = outcome.lateness / 1_000_000;
-        summary.order = Some(Order { violations: outcome.violations, lateness_ms });
-        summary.packets = Some(Packets::new(Vec::new(), export));
+        summary.order = Some(OrderSummary { violations: outcome.violations, lateness_ms });
+        summary.packets = Some(PacketSummary::new(Vec::new(), export));
         summary
     }
 
@@ -335,7 +335,7 @@ impl Summary {
         let reading = Reading { queues: vec![all], ..Reading::default() };
         let mut summary = Self::new("flows", started, reading, FrameCounts::default());
         let sources = sources.iter().map(|path| path.display().to_string()).collect();
-        summary.packets = Some(Packets::new(sources, export));
+        summary.packets = Some(PacketSummary::new(sources, export));
         summary
     }
 
@@ -367,8 +367,8 @@ impl Summary {
             version: env!("CARGO_PKG_VERSION"),
             elapsed_s: started.elapsed().as_secs_f64(),
             ports: Vec::new(),
-            counts: Counts::of(reading),
-            frames: Frames {
+            counts: SummaryCounters::of(reading),
+            frames: FrameSummary {
                 pool: frames.pool,
                 free: frames.free + frames.fill,
                 leaked: frames.held(),

@@ -5,12 +5,12 @@ use std::fmt::{self, Display, Formatter};
 use super::printable;
 
 /// Rows under a heading, each column as wide as its widest cell.
-pub(crate) struct Table {
+pub(crate) struct TextTable {
     rows: Vec<Vec<String>>,
     figures: bool,
 }
 
-impl Table {
+impl TextTable {
     /// A table of words, all of which begin at the left of their column.
     pub(crate) fn new(head: &[&str]) -> Self {
         Self { rows: vec![head.iter().map(|cell| (*cell).to_owned()).collect()], figures: false }
@@ -47,7 +47,7 @@ impl Table {
     }
 }
 
-impl Display for Table {
+impl Display for TextTable {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let widths = self.widths();
         for row in &self.rows {
@@ -70,11 +70,11 @@ mod tests {
 
     #[test]
     fn columns_are_aligned() {
-        let mut table = Table::new(&["a", "bb"]);
+        let mut table = TextTable::new(&["a", "bb"]);
         assert!(table.is_empty());
         table.row(["long".to_owned(), "x\x1b[2J".to_owned()]);
         assert_eq!(table.to_string(), "a     bb\nlong  x?[2J\n");
-        let mut table = Table::figures(&["queue", "sent"]);
+        let mut table = TextTable::figures(&["queue", "sent"]);
         table.row(["a".to_owned(), "1".to_owned()]);
         table.row(["b".to_owned(), "12345".to_owned()]);
         assert_eq!(table.to_string(), "queue   sent\na          1\nb      12345\n");

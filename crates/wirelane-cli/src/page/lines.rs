@@ -25,7 +25,7 @@ pub struct Axis<'a> {
 
 /// One line.
 #[derive(Clone, Debug)]
-pub struct Line {
+pub struct PlotLine {
     /// The name in the key.
     pub name: String,
     /// Its points.
@@ -35,29 +35,29 @@ pub struct Line {
 /// Lines over common scales. Horizontal places are shares of the width, so that letters have the
 /// same size on a phone.
 #[derive(Clone, Debug)]
-pub struct Lines<'a> {
+pub struct Plot<'a> {
     /// Across.
     pub x: Axis<'a>,
     /// Upwards.
     pub y: Axis<'a>,
     /// The first five lines have different colours.
-    pub lines: Vec<Line>,
+    pub lines: Vec<PlotLine>,
 }
 
-impl Lines<'_> {
+impl Plot<'_> {
     /// The plot with its key; nothing if no line has a point.
     pub fn markup(&self) -> Markup {
         let visible =
             |value: f64, axis: Axis<'_>| value.is_finite() && (!axis.logarithmic || value > 0.0);
-        let shown = |line: &Line| {
+        let shown = |line: &PlotLine| {
             let points = line.points.iter().copied();
             points.filter(|(x, y)| visible(*x, self.x) && visible(*y, self.y)).collect::<Vec<_>>()
         };
         let lines: Vec<(&str, Vec<(f64, f64)>)> =
             self.lines.iter().map(|line| (line.name.as_str(), shown(line))).collect();
         let all = || lines.iter().flat_map(|(_, points)| points);
-        let x = Scale::over(self.x, all().map(|(x, _)| *x));
-        let y = Scale::over(self.y, all().map(|(_, y)| *y));
+        let x = AxisScale::over(self.x, all().map(|(x, _)| *x));
+        let y = AxisScale::over(self.y, all().map(|(_, y)| *y));
         let (Some(x), Some(y)) = (x, y) else { return html! {} };
         let across = |value: f64| LEFT + WIDTH * x.place(value);
         let down = |value: f64| TOP + HEIGHT * (1.0 - y.place(value));
@@ -108,13 +108,13 @@ fn percent(value: f64) -> String {
 }
 
 /// From the lowest to the highest value.
-struct Scale {
+struct AxisScale {
     low: f64,
     high: f64,
     logarithmic: bool,
 }
 
-impl Scale {
+impl AxisScale {
     /// Over these values, and 0 if it is not logarithmic. `None` without values.
     fn over(axis: Axis<'_>, values: impl Iterator<Item = f64>) -> Option<Self> {
         let logarithmic = axis.logarithmic;
@@ -171,23 +171,23 @@ mod tests {
 
     #[test]
     fn scales_are_round() {
-        let scale = Scale::over(axis(false), [3.0, 87.0].into_iter()).unwrap();
+        let scale = AxisScale::over(axis(false), [3.0, 87.0].into_iter()).unwrap();
         assert_eq!(scale.ticks(), [0.0, 20.0, 40.0, 60.0, 80.0, 100.0]);
         assert_eq!(scale.place(50.0), 0.5);
-        let scale = Scale::over(axis(true), [2.0, 500.0].into_iter()).unwrap();
+        let scale = AxisScale::over(axis(true), [2.0, 500.0].into_iter()).unwrap();
         assert_eq!(scale.ticks(), [1.0, 10.0, 100.0, 1000.0]);
         assert!((scale.place(10.0) - 1.0 / 3.0).abs() < 1e-9);
-        let nothing = Scale::over(axis(false), [0.0].into_iter()).unwrap();
+        let nothing = AxisScale::over(axis(false), [0.0].into_iter()).unwrap();
         assert_eq!((nothing.place(0.0), nothing.high), (0.0, 1.0));
-        assert!(Scale::over(axis(false), [].into_iter()).is_none());
+        assert!(AxisScale::over(axis(false), [].into_iter()).is_none());
     }
 
     #[test]
     fn a_plot_without_points_is_nothing() {
-        let line = Line { name: "<p50>".into(), points: vec![(1.0, 0.0)] };
+        let line = PlotLine { name: "<p50>".into(), points: vec![(1.0, 0.0)] };
         let plot = |logarithmic| {
             let lines = vec![line.clone()];
-            Lines { x: axis(false), y: axis(logarithmic), lines }.markup().into_string()
+            Plot { x: axis(false), y: axis(logarithmic), lines }.markup().into_string()
         };
         assert_eq!(plot(true), "");
         let text = plot(false);

@@ -6,7 +6,7 @@ mod number;
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
-pub use self::lines::{Axis, Line, Lines};
+pub use self::lines::{Axis, Plot, PlotLine};
 pub use self::number::{number, plain};
 
 /// A whole page with this title around `body`.

@@ -61,7 +61,7 @@ pub(crate) struct PrintArgs {
 
 /// The other outputs of packets.
 #[derive(Clone, Copy)]
-pub(crate) struct Output {
+pub(crate) struct OtherOutputs {
     /// Whether packets are written, and whether to standard output.
     pub(crate) writes: bool,
     pub(crate) to_stdout: bool,
@@ -76,8 +76,8 @@ impl PrintArgs {
     ///
     /// # Errors
     /// Standard output takes something else.
-    pub(crate) fn style(&self, output: Output) -> Result<Option<Style>> {
-        let Output { writes, to_stdout, json, reads } = output;
+    pub(crate) fn style(&self, output: OtherOutputs) -> Result<Option<Style>> {
+        let OtherOutputs { writes, to_stdout, json, reads } = output;
         let taken = match (json, to_stdout) {
             (true, _) => Some("standard output already takes the summary of --json"),
             (_, true) => Some("standard output already takes the packets of -w -"),
@@ -163,9 +163,10 @@ mod tests {
         print: PrintArgs,
     }
 
-    const NOTHING: Output = Output { writes: false, to_stdout: false, json: false, reads: false };
+    const NOTHING: OtherOutputs =
+        OtherOutputs { writes: false, to_stdout: false, json: false, reads: false };
 
-    fn style(args: &str, output: Output) -> Result<Option<Style>> {
+    fn style(args: &str, output: OtherOutputs) -> Result<Option<Style>> {
         let words = ["x"].into_iter().chain(args.split_whitespace());
         Line::try_parse_from(words).unwrap().print.style(output)
     }
@@ -205,21 +206,21 @@ mod tests {
     #[test]
     fn packets_are_printed_where_somebody_looks() {
         let (written, read) =
-            (Output { writes: true, ..NOTHING }, Output { reads: true, ..NOTHING });
+            (OtherOutputs { writes: true, ..NOTHING }, OtherOutputs { reads: true, ..NOTHING });
         for (args, output, is_printed) in [
             ("-n", NOTHING, true),
             ("--print", NOTHING, true),
             ("", read, true),
-            ("", Output { json: true, ..read }, false),
+            ("", OtherOutputs { json: true, ..read }, false),
             ("-nve", written, false),
             ("--print", written, true),
-            ("-n", Output { json: true, ..written }, false),
+            ("-n", OtherOutputs { json: true, ..written }, false),
         ] {
             assert_eq!(style(args, output).unwrap().is_some(), is_printed, "{args}");
         }
         for (args, output, word) in [
-            ("-n", Output { json: true, ..NOTHING }, "--json"),
-            ("--print", Output { to_stdout: true, ..written }, "-w -"),
+            ("-n", OtherOutputs { json: true, ..NOTHING }, "--json"),
+            ("--print", OtherOutputs { to_stdout: true, ..written }, "-w -"),
         ] {
             let error = style(args, output).unwrap_err().to_string();
             assert!(error.contains(word), "{error}");

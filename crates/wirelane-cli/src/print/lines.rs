@@ -19,9 +19,9 @@ const ENOUGH: usize = 64 * 1024;
 const LAST: u32 = 1000;
 
 /// Prints packets on standard output.
-pub(crate) struct Lines {
+pub(crate) struct PacketPrinter {
     printer: Printer,
-    interfaces: Vec<Interface>,
+    interfaces: Vec<PrintedInterface>,
     text: String,
     file: File,
     /// Whether standard output has a reader that may close it.
@@ -32,12 +32,12 @@ pub(crate) struct Lines {
     late: u32,
 }
 
-struct Interface {
+struct PrintedInterface {
     place: String,
     link_type: u16,
 }
 
-impl Lines {
+impl PacketPrinter {
     /// Lines of this style. `halt` ends waiting for the reader.
     ///
     /// # Errors
@@ -72,10 +72,11 @@ impl Lines {
     }
 }
 
-impl View for Lines {
+impl View for PacketPrinter {
     fn interface(&mut self, interface: &internal::session::Interface) -> Result<()> {
         let source = &interface.source;
-        self.interfaces.push(Interface { place: place(source), link_type: source.link_type });
+        self.interfaces
+            .push(PrintedInterface { place: place(source), link_type: source.link_type });
         Ok(())
     }
 
@@ -88,7 +89,8 @@ impl View for Lines {
                 return Err(Error::io("standard output", "write", error));
             }
         }
-        let Some(Interface { place, link_type }) = self.interfaces.get(record.interface as usize)
+        let Some(PrintedInterface { place, link_type }) =
+            self.interfaces.get(record.interface as usize)
         else {
             return Ok(());
         };

@@ -3,5 +3,5 @@
 mod arguments;
 mod lines;
 
-pub(crate) use self::arguments::{Output, PrintArgs};
-pub(crate) use self::lines::Lines;
+pub(crate) use self::arguments::{OtherOutputs, PrintArgs};
+pub(crate) use self::lines::PacketPrinter;

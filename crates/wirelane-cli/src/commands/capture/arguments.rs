@@ -16,7 +16,7 @@ use crate::access::AccessArgs;
 use crate::args;
 use crate::habits::HabitArgs;
 use crate::live::{InputArgs, SessionArgs};
-use crate::print::{Output, PrintArgs};
+use crate::print::{OtherOutputs, PrintArgs};
 
 /// Capture packets from all selected queues in parallel.
 ///
@@ -96,7 +96,7 @@ impl CaptureArgs {
     /// # Errors
     /// Standard output already has another use.
     pub(super) fn style(&self) -> Result<Option<Style>> {
-        self.print.style(Output {
+        self.print.style(OtherOutputs {
             writes: self.write.is_some(),
             to_stdout: self.write.as_deref().is_some_and(|path| path.as_os_str() == "-"),
             json: self.session.json,

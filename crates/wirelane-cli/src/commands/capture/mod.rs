@@ -8,9 +8,9 @@ use wirelane::session::capture::Capture;
 use wirelane::{Error, Result};
 
 pub(crate) use self::arguments::CaptureArgs;
-use crate::live::{Doing, Opened, Screen, Start, run_live};
+use crate::live::{Doing, LiveScreen, OpenedSession, StartedCommand, run_live};
 use crate::output::summary::Summary;
-use crate::print::Lines;
+use crate::print::PacketPrinter;
 use crate::provenance::Provenance;
 use crate::{habits, overwrite};
 
@@ -26,7 +26,7 @@ pub(crate) fn run(args: &CaptureArgs) -> Result<()> {
         return Err(Error::usage("--json", "standard output already takes the packets of -w -")
             .help("write the packets to a file"));
     }
-    let mut start = Start::new("capture", &args.session, args.print.verbose > 0)?;
+    let mut start = StartedCommand::new("capture", &args.session, args.print.verbose > 0)?;
     let halt = start.halt.clone();
     let access = args.access.access()?;
     start.privileges.give_files_to(access.group);
@@ -60,17 +60,18 @@ pub(crate) fn run(args: &CaptureArgs) -> Result<()> {
     args.habits.check(&ports)?;
     start.privileges.give_away(&ports)?;
     let mut screen = match style {
-        Some(_) => Screen::Packets,
-        None => Screen::Figures(args.write.as_deref()),
+        Some(_) => LiveScreen::Packets,
+        None => LiveScreen::Figures(args.write.as_deref()),
     };
     let capture = match style {
         None => Capture::start(ports, &config),
         Some(style) => {
-            Capture::start_with_view(ports, &config, Box::new(Lines::new(style, &halt)?))
+            Capture::start_with_view(ports, &config, Box::new(PacketPrinter::new(style, &halt)?))
         }
     };
     let capture = start.explained(capture)?;
-    let opened = Opened { doing: Doing::Input("capturing on"), diversions, filter: input.filter() };
+    let opened =
+        OpenedSession { doing: Doing::Input("capturing on"), diversions, filter: input.filter() };
     run_live(start, capture, opened, &mut screen, |outcome, started| {
         let summary = Summary::of_capture(&outcome, config.output.as_ref(), started);
         Ok((summary, outcome.errors))

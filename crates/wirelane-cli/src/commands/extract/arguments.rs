@@ -7,7 +7,7 @@ use clap::{ArgGroup, Args};
 use wirelane::{Error, Result};
 
 use crate::access::AccessArgs;
-use crate::time_span::{Span, Time};
+use crate::time_span::{TimePoint, TimeSpan};
 use crate::{args, stores};
 
 /// Get packets back from what `wirelane record` has written, in order of time.
@@ -34,10 +34,10 @@ pub(crate) struct ExtractArgs {
     /// Only packets at TIME or later: 14:03 (the last one), 14:03:05.5, -5m, 2026-11-23T14:03:05Z,
     /// or without Z in local time
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, help_heading = "Which packets")]
-    pub(super) from: Option<Time>,
+    pub(super) from: Option<TimePoint>,
     /// Only packets before TIME; a time of day is the first one after --from
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, help_heading = "Which packets")]
-    pub(super) to: Option<Time>,
+    pub(super) to: Option<TimePoint>,
     /// Also the other packets of the conversations of what matches, whatever their time
     #[arg(long, help_heading = "Which packets")]
     pub(super) flow: bool,
@@ -94,10 +94,10 @@ Examples:
 Exit status: 0 done, 1 failed, or something was damaged, 2 wrong usage.";
 
 /// The stores, the filter expression and the time span of a search.
-pub(super) struct Asked {
+pub(super) struct SearchArguments {
     pub(super) paths: Vec<PathBuf>,
     pub(super) expression: String,
-    pub(super) span: Span,
+    pub(super) span: TimeSpan,
 }
 
 impl ExtractArgs {
@@ -105,10 +105,11 @@ impl ExtractArgs {
     ///
     /// # Errors
     /// Times that do not exist, or contradict each other.
-    pub(super) fn asked(&self) -> Result<Asked> {
+    pub(super) fn asked(&self) -> Result<SearchArguments> {
         let (paths, expression) = stores::split(&self.arguments)?;
-        let span = Span::new(self.from, self.to).map_err(|cause| Error::usage("time", cause))?;
-        Ok(Asked { paths, expression, span })
+        let span =
+            TimeSpan::new(self.from, self.to).map_err(|cause| Error::usage("time", cause))?;
+        Ok(SearchArguments { paths, expression, span })
     }
 
     /// # Errors

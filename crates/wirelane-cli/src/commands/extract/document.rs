@@ -6,10 +6,10 @@ use serde::Serialize;
 use wirelane_store::Report;
 use wirelane_store::query::Listed;
 
-use super::arguments::{Asked, ExtractArgs};
-use super::list::Entry;
+use super::arguments::{ExtractArgs, SearchArguments};
+use super::list::SegmentEntry;
 use super::text;
-use crate::store_check::Damage;
+use crate::store_check::DamageEntry;
 use crate::time_span;
 
 #[derive(Serialize)]
@@ -29,22 +29,22 @@ pub(super) struct Document {
     /// Of the packets written.
     bytes: u64,
     elapsed_s: f64,
-    segments: Segments,
+    segments: SegmentTotals,
     extents: Extents,
     /// Conversations that were followed.
     flows: u64,
-    damage: Vec<Damage>,
+    damage: Vec<DamageEntry>,
     /// Why the answer may be incomplete without a fault, in words.
     notes: Vec<String>,
     /// Whether a signal ended the search.
     stopped: bool,
     /// Where the answer may be, with --list.
     #[serde(skip_serializing_if = "Option::is_none")]
-    list: Option<Vec<Entry>>,
+    list: Option<Vec<SegmentEntry>>,
 }
 
 #[derive(Serialize)]
-struct Segments {
+struct SegmentTotals {
     stored: u64,
     opened: u64,
     deleted: u64,
@@ -61,7 +61,7 @@ struct Extents {
 impl Document {
     pub(super) fn new(
         args: &ExtractArgs,
-        asked: &Asked,
+        asked: &SearchArguments,
         report: &Report,
         elapsed: Duration,
     ) -> Self {
@@ -77,7 +77,7 @@ impl Document {
             packets: report.packets,
             bytes: report.bytes,
             elapsed_s: elapsed.as_secs_f64(),
-            segments: Segments {
+            segments: SegmentTotals {
                 stored: report.segments,
                 opened: report.opened,
                 deleted: report.deleted,
@@ -88,7 +88,7 @@ impl Document {
                 bytes_read: report.bytes_read,
             },
             flows: report.flows,
-            damage: report.damage.iter().map(Damage::from).collect(),
+            damage: report.damage.iter().map(DamageEntry::from).collect(),
             notes: text::notes(report),
             stopped: report.stopped,
             list: None,
@@ -97,7 +97,7 @@ impl Document {
 
     /// Adds the segments that may hold matches.
     pub(super) fn with_list(mut self, listed: &[Listed]) -> Self {
-        self.list = Some(listed.iter().map(Entry::new).collect());
+        self.list = Some(listed.iter().map(SegmentEntry::new).collect());
         self
     }
 }

@@ -15,7 +15,7 @@ use wirelane_store::{Directory, Found};
 use crate::{args, output, overwrite, stores};
 
 /// A capture file, created at the first packet, when its interfaces are known.
-pub(crate) struct Output<'a> {
+pub(crate) struct ExtractFile<'a> {
     path: &'a Path,
     options: WriterOptions,
     writer: Option<CaptureWriter>,
@@ -25,7 +25,7 @@ pub(crate) struct Output<'a> {
     link_type: u16,
 }
 
-impl<'a> Output<'a> {
+impl<'a> ExtractFile<'a> {
     /// Nothing is written yet.
     ///
     /// # Errors

@@ -5,13 +5,13 @@ use std::path::Path;
 use serde::Serialize;
 use wirelane_store::query::Listed;
 
-use crate::output::table::Table;
+use crate::output::table::TextTable;
 use crate::output::{grouped, sized};
 use crate::time_span;
 
 /// A segment, for JSON.
 #[derive(Serialize)]
-pub(super) struct Entry {
+pub(super) struct SegmentEntry {
     path: String,
     /// Oldest and newest packet of the extents that may match, RFC 3339.
     from: String,
@@ -27,7 +27,7 @@ pub(super) struct Entry {
     unfinished: bool,
 }
 
-impl Entry {
+impl SegmentEntry {
     pub(super) fn new(listed: &Listed) -> Self {
         Self {
             path: listed.path.display().to_string(),
@@ -47,7 +47,7 @@ impl Entry {
 /// One line per segment.
 pub(super) fn table(listed: &[Listed]) -> String {
     let head = ["from", "to", "packets", "bytes", "extents", "", "segment"];
-    let mut table = Table::new(&head);
+    let mut table = TextTable::new(&head);
     for one in listed {
         let extents = match one.candidates == one.extents {
             true => grouped(one.extents),

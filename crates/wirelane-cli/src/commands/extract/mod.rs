@@ -17,10 +17,10 @@ use wirelane_filter::Filter;
 use wirelane_store::query::{self, Query, Report};
 use wirelane_store::{Directory, Plan};
 
-use self::arguments::Asked;
 pub(crate) use self::arguments::ExtractArgs;
+use self::arguments::SearchArguments;
 use self::document::Document;
-use self::file::Output;
+use self::file::ExtractFile;
 use crate::store_check::{self, CheckOutput, Repair};
 use crate::{args, background, output, stores};
 
@@ -59,7 +59,8 @@ pub(crate) fn run(args: &ExtractArgs) -> Result<()> {
     let mut errors = Vec::new();
     let report = match &args.write {
         Some(path) => {
-            let output = Output::new(path, args.compress, args.access.access()?, &stores, &halt)?;
+            let output =
+                ExtractFile::new(path, args.compress, args.access.access()?, &stores, &halt)?;
             let (report, written) =
                 watch(|found| write(&stores, &query, args.most, output, found))?;
             errors.extend(written.err());
@@ -81,7 +82,12 @@ pub(crate) fn run(args: &ExtractArgs) -> Result<()> {
 }
 
 /// Prints the segments that may hold matches.
-fn list(args: &ExtractArgs, asked: &Asked, stores: &[Directory], query: &Query) -> Result<()> {
+fn list(
+    args: &ExtractArgs,
+    asked: &SearchArguments,
+    stores: &[Directory],
+    query: &Query,
+) -> Result<()> {
     let started = Instant::now();
     let (listed, report) = query::list(stores, query)?;
     if args.json {
@@ -95,7 +101,7 @@ fn list(args: &ExtractArgs, asked: &Asked, stores: &[Directory], query: &Query) 
 }
 
 /// Makes indexes anew.
-fn reindex(args: &ExtractArgs, asked: &Asked) -> Result<()> {
+fn reindex(args: &ExtractArgs, asked: &SearchArguments) -> Result<()> {
     if !asked.expression.is_empty() {
         let error = Error::usage(asked.expression.clone(), "is not a store");
         return Err(error.help("--reindex takes stores, and no expression"));
@@ -120,7 +126,7 @@ fn write(
     stores: &[Directory],
     query: &Query,
     most: Option<u64>,
-    mut output: Output<'_>,
+    mut output: ExtractFile<'_>,
     found: &AtomicU64,
 ) -> Result<(Report, Result<Written>)> {
     let mut failed = None;

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::reachability::Taken;
+use crate::reachability::ClassEffect;
 use crate::steering;
 
 /// The effect of a filter on each class of packets that the host needs.
@@ -10,12 +10,12 @@ use crate::steering;
 pub(super) struct Explained<'a> {
     interface: Option<&'a str>,
     takes_ssh: bool,
-    classes: Vec<Taken>,
+    classes: Vec<ClassEffect>,
 }
 
 impl<'a> Explained<'a> {
     /// With the addresses of `interface`, or with examples.
-    pub(super) fn new(classes: Vec<Taken>, interface: Option<&'a str>) -> Self {
+    pub(super) fn new(classes: Vec<ClassEffect>, interface: Option<&'a str>) -> Self {
         let takes_ssh = classes.iter().any(|taken| taken.class.is_ssh() && taken.matching > 0);
         Self { interface, takes_ssh, classes }
     }

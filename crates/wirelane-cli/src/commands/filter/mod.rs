@@ -15,9 +15,9 @@ use wirelane_filter::{Program, compile};
 
 use self::explanation::Explained;
 use self::on::On;
-use self::stages::{Ebpf, Instruction, MachineCode, Stages};
+use self::stages::{Ebpf, InstructionLine, MachineCode, Stages};
 use crate::output;
-use crate::reachability::{Host, explain};
+use crate::reachability::{HostAddresses, explain};
 use crate::ssh;
 use crate::text_file;
 
@@ -72,7 +72,7 @@ struct Document<'a> {
     schema: &'static str,
     expression: Option<&'a str>,
     link_type: u16,
-    classic: Vec<Instruction>,
+    classic: Vec<InstructionLine>,
     ebpf: Ebpf,
     machine_code: MachineCode,
     on: Option<On<'a>>,
@@ -145,10 +145,10 @@ impl FilterArgs {
         }
     }
 
-    fn host(&self) -> Result<Host> {
+    fn host(&self) -> Result<HostAddresses> {
         let mut host = match &self.interface {
-            Some(name) => Host::of_interface(name)?,
-            None => Host::generic(),
+            Some(name) => HostAddresses::of_interface(name)?,
+            None => HostAddresses::generic(),
         };
         host.sessions = ssh::connections();
         Ok(host)

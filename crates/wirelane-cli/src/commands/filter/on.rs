@@ -21,7 +21,7 @@ pub(super) struct On<'a> {
     /// Packets of other link types, which the program is not for.
     other_link_types: u64,
     /// The interpreter is the first.
-    engines: Vec<Count>,
+    engines: Vec<EngineResult>,
     /// Packets on which the engines do not agree.
     disagreements: u64,
     /// The first of them, counted from 1 over the whole file.
@@ -30,7 +30,7 @@ pub(super) struct On<'a> {
 
 /// The result of one engine.
 #[derive(Serialize)]
-struct Count {
+struct EngineResult {
     engine: &'static str,
     packets: u64,
     matching: u64,
@@ -72,7 +72,7 @@ impl<'a> On<'a> {
             ControlFlow::Continue(())
         })?;
         failed?;
-        let engines = comparison.counts().map(|count| Count {
+        let engines = comparison.counts().map(|count| EngineResult {
             engine: count.engine,
             packets: count.packets,
             matching: count.matching,

@@ -7,7 +7,7 @@ use wirelane_filter::{self as filter, Buffers, Ending, Program, translate};
 use crate::output::plural;
 
 #[derive(Serialize)]
-pub(super) struct Instruction {
+pub(super) struct InstructionLine {
     code: u16,
     jt: u8,
     jf: u8,
@@ -119,8 +119,8 @@ pub(super) fn dump(program: &Program, level: u8) -> String {
     match level {
         1 => program.to_string(),
         2 => {
-            let line = |insn: Instruction| {
-                let Instruction { code, jt, jf, k, .. } = insn;
+            let line = |insn: InstructionLine| {
+                let InstructionLine { code, jt, jf, k, .. } = insn;
                 format!("{{ {code:#x}, {jt}, {jf}, {k:#010x} }},\n")
             };
             instructions(program).into_iter().map(line).collect()
@@ -129,12 +129,12 @@ pub(super) fn dump(program: &Program, level: u8) -> String {
     }
 }
 
-pub(super) fn instructions(program: &Program) -> Vec<Instruction> {
+pub(super) fn instructions(program: &Program) -> Vec<InstructionLine> {
     let text = program.to_string();
     let lines = text.lines().map(str::to_owned);
     let instruction = |(insn, text): (&_, String)| {
         let filter::Instruction { code, jt, jf, k } = *insn;
-        Instruction { code, jt, jf, k, text }
+        InstructionLine { code, jt, jf, k, text }
     };
     program.instructions().iter().zip(lines).map(instruction).collect()
 }

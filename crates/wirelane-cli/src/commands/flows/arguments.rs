@@ -18,7 +18,7 @@ use crate::access::AccessArgs;
 use crate::args;
 use crate::habits::HabitArgs;
 use crate::live::{InputArgs, SessionArgs, VerboseArgs};
-use crate::time_span::{Span, Time};
+use crate::time_span::{TimePoint, TimeSpan};
 
 /// Two-way flows of a port, a file or a store: who talked to whom, since when, how much, and how
 /// well.
@@ -59,7 +59,7 @@ pub(crate) struct FlowsArgs {
     /// What flows become on standard output [default: table on a terminal, else json; of packets
     /// json, with -w - arrow]
     #[arg(long, value_name = "FORMAT", help_heading = "Output")]
-    pub(super) format: Option<Format>,
+    pub(super) format: Option<FlowFormat>,
     /// Rows of the table [default: 20]
     #[arg(long, value_name = "N", value_parser = args::count, help_heading = "Output")]
     top: Option<u64>,
@@ -78,10 +78,10 @@ pub(crate) struct FlowsArgs {
     /// From a store, only packets at TIME or later: 14:03 (the last one), -5m,
     /// 2026-11-23T14:03:05Z
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, help_heading = "Flows")]
-    from: Option<Time>,
+    from: Option<TimePoint>,
     /// From a store, only packets before TIME
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, help_heading = "Flows")]
-    to: Option<Time>,
+    to: Option<TimePoint>,
     #[command(flatten)]
     pub(super) input: InputArgs,
     #[command(flatten)]
@@ -103,7 +103,7 @@ Exit status: 0 done, 1 failed, 2 wrong usage.";
 
 /// Formats of standard output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(super) enum Format {
+pub(super) enum FlowFormat {
     /// The conversations with the most bytes, at the end
     Table,
     /// A JSON object per line
@@ -114,7 +114,7 @@ pub(super) enum Format {
     Arrow,
 }
 
-impl Format {
+impl FlowFormat {
     /// The name that `wirelane-query` uses.
     pub(super) fn as_str(self) -> &'static str {
         match self {
@@ -145,8 +145,8 @@ impl FlowsArgs {
     ///
     /// # Errors
     /// Times that do not exist, or contradict each other.
-    pub(super) fn span(&self) -> Result<Span> {
-        Span::new(self.from, self.to).map_err(|cause| Error::usage("time", cause))
+    pub(super) fn span(&self) -> Result<TimeSpan> {
+        TimeSpan::new(self.from, self.to).map_err(|cause| Error::usage("time", cause))
     }
 
     /// # Errors
@@ -197,15 +197,15 @@ impl FlowsArgs {
             ("--max-flows", self.max_flows.is_some()),
             ("--top", self.top.is_some()),
             ("--ipfix", !self.ipfix.is_empty()),
-            ("--format table", self.format == Some(Format::Table)),
+            ("--format table", self.format == Some(FlowFormat::Table)),
         ]
         .into_iter()
     }
 
     /// # Errors
     /// Standard output is a terminal, and the format is binary.
-    pub(super) fn check_terminal(format: Format) -> Result<()> {
-        if format == Format::Arrow && io::stdout().is_terminal() {
+    pub(super) fn check_terminal(format: FlowFormat) -> Result<()> {
+        if format == FlowFormat::Arrow && io::stdout().is_terminal() {
             let error = Error::usage("standard output", "it is a terminal, which no Arrow is for");
             return Err(error.help("send it to a program, or choose --format json"));
         }

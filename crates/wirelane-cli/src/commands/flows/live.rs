@@ -6,11 +6,11 @@ use wirelane_flow::session::Metering;
 use super::arguments::FlowsArgs;
 use super::program;
 use super::sinks::Sinks;
-use crate::live::{Doing, Opened, Screen, Start, run_live};
+use crate::live::{Doing, LiveScreen, OpenedSession, StartedCommand, run_live};
 use crate::output::summary::Summary;
 use crate::overwrite;
 
-pub(super) fn run(args: &FlowsArgs, mut start: Start<'_>) -> Result<()> {
+pub(super) fn run(args: &FlowsArgs, mut start: StartedCommand<'_>) -> Result<()> {
     args.check_no_span()?;
     let access = program::access(args)?;
     start.privileges.give_files_to(access.group);
@@ -26,8 +26,9 @@ pub(super) fn run(args: &FlowsArgs, mut start: Start<'_>) -> Result<()> {
     start.privileges.give_away(&ports)?;
     let (sinks, told) = start.explained(Sinks::open(args, access, &start.halt))?;
     let metering = start.explained(Metering::start(ports, sinks, &config))?;
-    let opened = Opened { doing: Doing::Input("flows of"), diversions, filter: input.filter() };
-    run_live(start, metering, opened, &mut Screen::Figures(told.path()), |outcome, started| {
+    let opened =
+        OpenedSession { doing: Doing::Input("flows of"), diversions, filter: input.filter() };
+    run_live(start, metering, opened, &mut LiveScreen::Figures(told.path()), |outcome, started| {
         let summary = Summary::of_flows(&outcome, started).with_exports(told.exports());
         let mut errors = outcome.errors;
         errors.extend(told.print().err());

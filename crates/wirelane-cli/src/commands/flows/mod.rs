@@ -15,7 +15,7 @@ use std::path::Path;
 use wirelane::Result;
 
 pub(crate) use self::arguments::FlowsArgs;
-use crate::live::Start;
+use crate::live::StartedCommand;
 use crate::{habits, stores};
 
 /// Runs the command.
@@ -27,7 +27,7 @@ pub(crate) fn run(args: &FlowsArgs) -> Result<()> {
     if args.habits.list_interfaces {
         return habits::list();
     }
-    let start = Start::new("flows", &args.session, args.verbose.verbose)?;
+    let start = StartedCommand::new("flows", &args.session, args.verbose.verbose)?;
     let is_store = args.words.first().is_some_and(|word| stores::is_store(Path::new(word)));
     match (args.packets, is_store && args.read.is_none()) {
         (true, is_store) => packets::run(args, is_store, start),

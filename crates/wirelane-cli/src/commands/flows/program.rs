@@ -19,7 +19,7 @@ use wirelane_flow::ipfix::Pipe;
 use wirelane_flow::{Flow, Sink};
 use wirelane_os::file::enlarge_pipe;
 
-use super::arguments::{FlowsArgs, Format};
+use super::arguments::{FlowFormat, FlowsArgs};
 use super::files::FileArgs;
 use crate::companion::QUERY;
 use crate::output;
@@ -27,14 +27,14 @@ use crate::output;
 const NAME: &str = QUERY.name;
 
 /// The output of the program.
-pub(super) enum Target<'a> {
+pub(super) enum ProgramTarget<'a> {
     /// Into files of Parquet, in a directory or a store.
     Files(&'a Path, &'a FileArgs, Access),
     /// To standard output, or into a file instead.
-    Stream(Format, Option<File>),
+    Stream(FlowFormat, Option<File>),
 }
 
-impl Target<'_> {
+impl ProgramTarget<'_> {
     /// The access to its files.
     fn access(&self) -> Access {
         match self {
@@ -74,40 +74,40 @@ pub(super) fn is_url(path: &Path) -> bool {
 }
 
 /// The program, while it runs.
-pub(super) struct Program {
+pub(super) struct SinkProgram {
     child: Child,
 }
 
-impl Program {
+impl SinkProgram {
     /// Starts the program for rows on its standard input.
     ///
     /// # Errors
     /// The program cannot be started.
-    pub(super) fn start(to: Target<'_>, options: &[OsString]) -> Result<Self> {
+    pub(super) fn start(to: ProgramTarget<'_>, options: &[OsString]) -> Result<Self> {
         let access = to.access();
         Self::spawn(Self::command(to, options)?.stdin(Stdio::piped()), access)
     }
 
     /// Starts the program for rows that it reads by itself, as `options` say. Its process group is
-    /// separate, so ^C on the terminal does not reach it: call [`Program::stop`].
+    /// separate, so ^C on the terminal does not reach it: call [`SinkProgram::stop`].
     ///
     /// # Errors
     /// The program cannot be started.
-    pub(super) fn start_alone(to: Target<'_>, options: &[OsString]) -> Result<Self> {
+    pub(super) fn start_alone(to: ProgramTarget<'_>, options: &[OsString]) -> Result<Self> {
         let access = to.access();
         let mut command = Self::command(to, options)?;
         Self::spawn(command.stdin(Stdio::null()).process_group(0), access)
     }
 
-    fn command(to: Target<'_>, options: &[OsString]) -> Result<Command> {
+    fn command(to: ProgramTarget<'_>, options: &[OsString]) -> Result<Command> {
         let mut command = Command::new(QUERY.find()?);
         command.args(["sink", "--json"]).args(options);
         match to {
-            Target::Files(path, files, _) => {
+            ProgramTarget::Files(path, files, _) => {
                 command.args(files.words()).arg("--").arg(path).stdout(Stdio::piped());
             }
             // The report then arrives on standard error.
-            Target::Stream(format, file) => {
+            ProgramTarget::Stream(format, file) => {
                 command.args(["--format", format.as_str(), "-"]).stderr(Stdio::piped());
                 if let Some(file) = file {
                     command.stdout(file);
@@ -176,7 +176,7 @@ impl Program {
     }
 }
 
-impl Drop for Program {
+impl Drop for SinkProgram {
     fn drop(&mut self) {
         // The program ends when its input closes, so this wait ends.
         drop(self.child.stdin.take());
@@ -197,7 +197,7 @@ pub(super) type Told = Arc<Mutex<Option<Value>>>;
 
 /// Gives flows to the program.
 pub(super) struct ProgramSink {
-    program: Program,
+    program: SinkProgram,
     /// `None` once all flows were given.
     pipe: Option<Pipe<BufWriter<ChildStdin>>>,
     /// A reader of standard output may go away.
@@ -213,13 +213,13 @@ impl ProgramSink {
     ///
     /// # Errors
     /// It cannot be started.
-    pub(super) fn start(to: Target<'_>, told: &Told) -> Result<Self> {
-        let is_stream = matches!(to, Target::Stream(..));
+    pub(super) fn start(to: ProgramTarget<'_>, told: &Told) -> Result<Self> {
+        let is_stream = matches!(to, ProgramTarget::Stream(..));
         let place = match &to {
-            Target::Files(path, _, _) => path.display().to_string(),
-            Target::Stream(..) => "standard output".to_owned(),
+            ProgramTarget::Files(path, _, _) => path.display().to_string(),
+            ProgramTarget::Stream(..) => "standard output".to_owned(),
         };
-        let mut program = Program::start(to, &[])?;
+        let mut program = SinkProgram::start(to, &[])?;
         let pipe = program.input().map(|input| Pipe::new(BufWriter::new(input)));
         Ok(Self { program, pipe, is_stream, told: Arc::clone(told), to: place, given: 0 })
     }

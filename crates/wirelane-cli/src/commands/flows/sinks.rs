@@ -10,9 +10,9 @@ use wirelane::{Error, Result};
 use wirelane_flow::ipfix::{Exporter, Limits, Watch};
 use wirelane_flow::{Sink, TextFormat};
 
-use super::arguments::{FlowsArgs, Format};
+use super::arguments::{FlowFormat, FlowsArgs};
 use super::output::TextSink;
-use super::program::{self, ProgramSink, Target, Told};
+use super::program::{self, ProgramSink, ProgramTarget, Told};
 use super::top::{Top, TopSink};
 use crate::companion::QUERY;
 use crate::output;
@@ -43,7 +43,7 @@ impl<'a> Sinks<'a> {
         if let Some(format) = args.format {
             FlowsArgs::check_terminal(format)?;
         }
-        if args.format == Some(Format::Arrow) {
+        if args.format == Some(FlowFormat::Arrow) {
             QUERY.find()?;
         }
         match args.write.as_deref().filter(|path| !is_stdout(path)) {
@@ -71,7 +71,7 @@ impl<'a> Sinks<'a> {
             ProgramSink::start(to, &told)
         };
         if let Some(path) = write.filter(|path| program::takes(path)) {
-            sinks.push(Box::new(start(Target::Files(path, &args.files, access))?));
+            sinks.push(Box::new(start(ProgramTarget::Files(path, &args.files, access))?));
         } else if let Some(path) = write.filter(|path| !is_stdout(path)) {
             sinks.push(Box::new(TextSink::create(path, format_of(path)?, access)?));
         }
@@ -90,23 +90,23 @@ impl<'a> Sinks<'a> {
         let format = match (args.format, write) {
             (Some(format), _) => Some(format),
             _ if args.session.json => None,
-            (None, Some(path)) if is_stdout(path) => Some(Format::Json),
-            _ if is_terminal => Some(Format::Table),
+            (None, Some(path)) if is_stdout(path) => Some(FlowFormat::Json),
+            _ if is_terminal => Some(FlowFormat::Table),
             (None, Some(_)) => None,
             (None, None) if !args.ipfix.is_empty() => None,
-            (None, None) => Some(Format::Json),
+            (None, None) => Some(FlowFormat::Json),
         };
         let mut top = None;
         match format {
             None => {}
-            Some(Format::Json) => {
+            Some(FlowFormat::Json) => {
                 sinks.push(Box::new(TextSink::stdout(TextFormat::JsonLines, halt)?));
             }
-            Some(Format::Csv) => sinks.push(Box::new(TextSink::stdout(TextFormat::Csv, halt)?)),
-            Some(format @ Format::Arrow) => {
-                sinks.push(Box::new(start(Target::Stream(format, None))?));
+            Some(FlowFormat::Csv) => sinks.push(Box::new(TextSink::stdout(TextFormat::Csv, halt)?)),
+            Some(format @ FlowFormat::Arrow) => {
+                sinks.push(Box::new(start(ProgramTarget::Stream(format, None))?));
             }
-            Some(Format::Table) => {
+            Some(FlowFormat::Table) => {
                 let table = Arc::new(Mutex::new(Top::new(args.rows())));
                 sinks.push(Box::new(TopSink::new(&table)));
                 top = Some(table);

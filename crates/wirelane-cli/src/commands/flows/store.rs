@@ -14,11 +14,11 @@ use wirelane_store::random_number;
 use super::arguments::FlowsArgs;
 use super::program;
 use super::sinks::Sinks;
-use crate::live::Start;
+use crate::live::StartedCommand;
 use crate::output::summary::{FlowFigures, Summary};
 use crate::{output, overwrite, stores};
 
-pub(super) fn run(args: &FlowsArgs, mut start: Start<'_>) -> Result<()> {
+pub(super) fn run(args: &FlowsArgs, mut start: StartedCommand<'_>) -> Result<()> {
     let access = program::access(args)?;
     start.privileges.give_files_to(access.group);
     let halt = &start.halt;
@@ -38,7 +38,7 @@ pub(super) fn run(args: &FlowsArgs, mut start: Start<'_>) -> Result<()> {
     if let Some(note) = note {
         output::note(note);
     }
-    let mut search = Search {
+    let mut search = FlowSearch {
         meter: Meter::new(args.meter(), Arc::new(room), random_number()),
         interfaces: Vec::new(),
         packets: 0,
@@ -90,7 +90,7 @@ pub(super) fn troubles(report: &Report, packets: u64) -> Vec<Error> {
     report.damage.iter().map(damage).collect()
 }
 
-struct Search {
+struct FlowSearch {
     meter: Meter,
     /// Number and link type of each interface.
     interfaces: Vec<(u16, u16)>,
@@ -98,7 +98,7 @@ struct Search {
     octets: u64,
 }
 
-impl Search {
+impl FlowSearch {
     fn take(&mut self, found: &query::Found<'_>) {
         for source in found.sources.iter().skip(self.interfaces.len()) {
             self.interfaces.push((self.meter.interface(&source.name), source.link_type));

@@ -9,7 +9,7 @@ use wirelane::Result;
 use wirelane_flow::{Flow, Key, Sink};
 
 use crate::output::screen;
-use crate::output::table::Table;
+use crate::output::table::TextTable;
 use crate::output::{self, scaled};
 
 /// Conversations to keep in memory, independent of the number of rows.
@@ -18,13 +18,13 @@ const KEPT: usize = 10_000;
 /// The conversations with the most bytes.
 pub(super) struct Top {
     rows: usize,
-    all: HashMap<[u8; 20], Row>,
+    all: HashMap<[u8; 20], ConversationRow>,
     /// Conversations that were too small to be kept.
     forgotten: u64,
 }
 
 /// A conversation: the records of a long one together.
-struct Row {
+struct ConversationRow {
     flow: Flow,
     rtt: Option<u64>,
     start: u64,
@@ -34,7 +34,7 @@ struct Row {
     retransmissions: u64,
 }
 
-impl Row {
+impl ConversationRow {
     fn octets(&self) -> u64 {
         self.octets.iter().sum()
     }
@@ -46,7 +46,7 @@ impl Top {
     }
 
     fn add(&mut self, flow: &Flow) {
-        let row = self.all.entry(flow.community).or_insert_with(|| Row {
+        let row = self.all.entry(flow.community).or_insert_with(|| ConversationRow {
             flow: flow.clone(),
             rtt: None,
             start: u64::MAX,
@@ -75,7 +75,7 @@ impl Top {
 
     /// Keeps the larger half.
     fn forget(&mut self) {
-        let mut sizes: Vec<_> = self.all.values().map(Row::octets).collect();
+        let mut sizes: Vec<_> = self.all.values().map(ConversationRow::octets).collect();
         let middle = sizes.len() / 2;
         let (_, least, _) = sizes.select_nth_unstable(middle);
         let (least, before) = (*least, self.all.len());
@@ -113,9 +113,9 @@ impl Top {
         output::print(&text)
     }
 
-    fn table(&self, columns: usize) -> Table {
+    fn table(&self, columns: usize) -> TextTable {
         let shown = COLUMNS.get(..columns).unwrap_or_default();
-        let mut table = Table::new(&shown.iter().map(|column| column.0).collect::<Vec<_>>());
+        let mut table = TextTable::new(&shown.iter().map(|column| column.0).collect::<Vec<_>>());
         let mut rows: Vec<_> = self.all.values().collect();
         rows.sort_by_key(|row| (Reverse(row.octets()), row.start));
         for row in rows.into_iter().take(self.rows) {
@@ -126,7 +126,7 @@ impl Top {
 }
 
 /// A title, and the cell of a conversation.
-type Column = (&'static str, fn(&Row) -> String);
+type Column = (&'static str, fn(&ConversationRow) -> String);
 
 /// The columns, the most important ones first.
 const COLUMNS: [Column; 9] = [

@@ -8,7 +8,7 @@ use clap::Args;
 use wirelane::Error;
 use wirelane_lab::Side;
 
-use super::name::{Failure, Name};
+use super::name::{CommandFailure, Name};
 use crate::args;
 use crate::output;
 
@@ -35,9 +35,9 @@ pub(crate) struct ExecArgs {
 }
 
 /// Becomes the command; returns only if that fails.
-pub(super) fn run(args: &ExecArgs) -> Failure {
+pub(super) fn run(args: &ExecArgs) -> CommandFailure {
     match args.lab.lab.enter(args.side) {
-        Err(error) => return Failure { error, status: Some(LAB_MISSING) },
+        Err(error) => return CommandFailure { error, status: Some(LAB_MISSING) },
         Ok(Some(note)) => output::line(format_args!("wirelane: {note}")),
         Ok(None) => {}
     }
@@ -50,7 +50,7 @@ pub(super) fn run(args: &ExecArgs) -> Failure {
         if failure.kind() == std::io::ErrorKind::NotFound { NOT_FOUND } else { NOT_EXECUTABLE };
     let name = program.to_string_lossy();
     let error = Error::io(format!("command {name}"), "execve", failure);
-    Failure { error, status: Some(status) }
+    CommandFailure { error, status: Some(status) }
 }
 
 /// Exit statuses, as in env(1).

@@ -12,7 +12,7 @@ use serde::Serialize;
 use wirelane::Result;
 use wirelane_lab::{Change, IPV6_NETWORK, LabConfig, Network, Offloads, Process, Taps, leftovers};
 
-pub(crate) use self::name::Failure;
+pub(crate) use self::name::CommandFailure;
 use self::name::Name;
 use crate::args;
 use crate::output;
@@ -22,7 +22,7 @@ use crate::output;
 /// The namespaces are NAME-a and NAME-b (`ip netns` lists them, too), their interfaces wl-a and
 /// wl-b. Nothing outside the lab is touched.
 #[derive(Subcommand, Clone, Debug)]
-pub(crate) enum Action {
+pub(crate) enum LabAction {
     Up(UpArgs),
     Down(DownArgs),
     Exec(exec::ExecArgs),
@@ -81,12 +81,12 @@ pub(crate) struct DownArgs {
 ///
 /// # Errors
 /// The command failed. `exec` does not return if it becomes its command.
-pub(crate) fn run(action: Action) -> Result<(), Failure> {
+pub(crate) fn run(action: LabAction) -> Result<(), CommandFailure> {
     match action {
-        Action::Up(args) => up(&args)?,
-        Action::Down(args) => down(&args)?,
-        Action::Exec(args) => return Err(exec::run(&args)),
-        Action::Status(args) => status::run(&args)?,
+        LabAction::Up(args) => up(&args)?,
+        LabAction::Down(args) => down(&args)?,
+        LabAction::Exec(args) => return Err(exec::run(&args)),
+        LabAction::Status(args) => status::run(&args)?,
     }
     Ok(())
 }

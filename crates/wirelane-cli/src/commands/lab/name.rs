@@ -15,12 +15,12 @@ pub(super) struct Name {
 }
 
 /// Why it failed, and the exit status if that is an unusual one.
-pub(crate) struct Failure {
+pub(crate) struct CommandFailure {
     pub(crate) error: Error,
     pub(crate) status: Option<u8>,
 }
 
-impl From<Error> for Failure {
+impl From<Error> for CommandFailure {
     fn from(error: Error) -> Self {
         Self { error, status: None }
     }

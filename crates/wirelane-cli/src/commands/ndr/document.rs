@@ -10,7 +10,7 @@ pub(super) struct Document<'a> {
     pub(super) schema: &'static str,
     pub(super) version: &'static str,
     pub(super) command: String,
-    pub(super) ports: Vec<Port>,
+    pub(super) ports: Vec<ReceivingPort>,
     #[serde(flatten)]
     pub(super) report: &'a Report,
 }
@@ -24,7 +24,7 @@ impl<'a> Document<'a> {
             schema: "wirelane.ndr/1",
             version: env!("CARGO_PKG_VERSION"),
             command: words.join(" "),
-            ports: ports.map(Port::of).collect(),
+            ports: ports.map(ReceivingPort::of).collect(),
             report,
         }
     }
@@ -32,7 +32,7 @@ impl<'a> Document<'a> {
 
 /// Where packets were received.
 #[derive(Serialize)]
-pub(super) struct Port {
+pub(super) struct ReceivingPort {
     pub(super) spec: String,
     pub(super) backend: &'static str,
     pub(super) mode: String,
@@ -41,7 +41,7 @@ pub(super) struct Port {
     pub(super) notes: Vec<String>,
 }
 
-impl Port {
+impl ReceivingPort {
     fn of(info: &PortInfo) -> Self {
         Self {
             spec: info.spec.clone(),

@@ -9,7 +9,7 @@ use crate::background::has_come;
 use crate::output::{grouped, line, scaled, screen};
 
 /// Prints the running trial: on a terminal continuously, elsewhere when SIGUSR1 asks.
-pub(super) struct Live {
+pub(super) struct TrialDisplay {
     shows: bool,
     /// How often SIGUSR1 had asked.
     reports: u32,
@@ -17,7 +17,7 @@ pub(super) struct Live {
     trials: u32,
 }
 
-impl Live {
+impl TrialDisplay {
     pub(super) fn new(quiet: bool) -> Self {
         Self { shows: !quiet && screen::is_able(), reports: 0, since: Instant::now(), trials: 0 }
     }

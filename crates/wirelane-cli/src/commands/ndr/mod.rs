@@ -17,7 +17,7 @@ use wirelane_send::ndr::{Direction, Tester};
 
 pub(crate) use self::arguments::NdrArgs;
 use self::document::Document;
-use self::live::Live;
+use self::live::TrialDisplay;
 use self::traffic::Both;
 use crate::{output, overwrite, ssh};
 
@@ -44,7 +44,7 @@ pub(crate) fn run(args: &NdrArgs) -> Result<()> {
     let traffic = traffic::of(args, &a, &b)?;
     let halt = Halt::by_signals()?;
     let mut tester = tester(args, &a, &b, traffic, &halt)?;
-    let mut live = Live::new(args.quiet);
+    let mut live = TrialDisplay::new(args.quiet);
     let report = campaign.run(&mut tester, &mut |step| live.show(step));
     live.finish();
     let report = report?;

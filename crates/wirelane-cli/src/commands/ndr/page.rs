@@ -6,7 +6,7 @@ use wirelane_send::ndr::{Delay, SizeReport, Summary, Way};
 use super::document::Document;
 use super::text::{percent, time};
 use crate::output::{grouped, scaled};
-use crate::page::{self, Axis, Line, Lines};
+use crate::page::{self, Axis, Plot, PlotLine};
 
 /// The page.
 pub(super) fn render(document: &Document<'_>) -> String {
@@ -45,10 +45,10 @@ fn throughput(sizes: &[SizeReport]) -> Markup {
     if sizes.iter().all(|size| size.throughput.is_empty()) {
         return html! {};
     }
-    let plot = Lines {
+    let plot = Plot {
         x: Axis { title: "bytes of a frame with its check sequence", logarithmic: false },
         y: Axis { title: "packets per second", logarithmic: false },
-        lines: vec![Line { name: "each direction".into(), points }],
+        lines: vec![PlotLine { name: "each direction".into(), points }],
     };
     html! {
         h2 id="throughput" { "Throughput" }
@@ -110,9 +110,9 @@ fn by_load(loads: &[Summary]) -> Markup {
         let point = |load: &Summary| Some((load.percent?, of(&slowest(load)?) as f64 / 1000.0));
         let mut points: Vec<_> = loads.iter().filter_map(point).collect();
         points.sort_by(|one, other| one.0.total_cmp(&other.0));
-        Line { name: name.into(), points }
+        PlotLine { name: name.into(), points }
     };
-    Lines {
+    Plot {
         x: Axis { title: "load in percent of the throughput", logarithmic: false },
         y: Axis { title: "microseconds", logarithmic: true },
         lines: vec![
@@ -133,7 +133,7 @@ fn slowest(load: &Summary) -> Option<Delay> {
 fn loss(sizes: &[SizeReport]) -> Markup {
     let line = |size: &SizeReport| {
         let points = size.loss_curve.iter().map(|point| (point.percent, point.loss_ratio * 100.0));
-        Line { name: frame(size), points: points.collect() }
+        PlotLine { name: frame(size), points: points.collect() }
     };
     let lines: Vec<_> = sizes.iter().filter(|size| !size.loss_curve.is_empty()).map(line).collect();
     if lines.is_empty() {
@@ -142,7 +142,7 @@ fn loss(sizes: &[SizeReport]) -> Markup {
     html! {
         h2 id="loss" { "Frame loss rate" }
         p { "By load, downwards from all that can be sent, until nothing is lost twice in a row (RFC 2544, section 26.3)." }
-        (Lines {
+        (Plot {
             x: Axis { title: "load in percent of what can be sent", logarithmic: false },
             y: Axis { title: "percent lost", logarithmic: false },
             lines,

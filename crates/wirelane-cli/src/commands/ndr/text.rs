@@ -2,7 +2,7 @@
 
 use wirelane_send::ndr::{Delay, Report, SizeReport, Summary, Throughput, Way};
 
-use crate::output::table::Table;
+use crate::output::table::TextTable;
 use crate::output::{grouped, plural, scaled};
 
 /// Streams that are listed one by one without anything having happened to them.
@@ -152,7 +152,7 @@ fn in_full(way: &Way, frame: &str) -> Vec<String> {
 
 fn flows(way: &Way) -> Vec<String> {
     let head = ["flow", "sent", "lost", "duplicated", "reordered", "p50", "p99", "max"];
-    let mut table = Table::figures(&head);
+    let mut table = TextTable::figures(&head);
     let is_odd = |counts: [u64; 3]| counts.iter().any(|count| *count > 0);
     let mut left_out = 0;
     for (position, flow) in way.flows.iter().enumerate() {

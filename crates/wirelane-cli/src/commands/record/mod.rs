@@ -16,11 +16,13 @@ use wirelane_os::memory;
 use wirelane_store::record::{RecordConfig, Recording, TriggerConfig};
 use wirelane_store::{Limits, MendReport, Mended, StoreOptions};
 
-use self::teller::Teller;
+use self::teller::RecordPrinter;
 use crate::access::AccessArgs;
 use crate::args;
 use crate::habits::InterfaceArgs;
-use crate::live::{Doing, InputArgs, Opened, SessionArgs, Start, VerboseArgs, run_live};
+use crate::live::{
+    Doing, InputArgs, OpenedSession, SessionArgs, StartedCommand, VerboseArgs, run_live,
+};
 use crate::output::store::StoreView;
 use crate::output::summary::Summary;
 use crate::output::{self, printable};
@@ -116,7 +118,7 @@ pub(crate) fn run(args: &RecordArgs) -> Result<()> {
             CheckOutput { command: "record", json: args.session.json, quiet: args.session.quiet };
         return store_check::run(&stores::open(std::slice::from_ref(path))?, Repair::All, output);
     }
-    let mut start = Start::new("record", &args.session, args.verbose.verbose)?;
+    let mut start = StartedCommand::new("record", &args.session, args.verbose.verbose)?;
     let access = args.access.access()?;
     start.privileges.give_files_to(access.group);
     let (spec, directory) = args.session.netns.inside(|| args.place())?;
@@ -133,8 +135,8 @@ pub(crate) fn run(args: &RecordArgs) -> Result<()> {
         tell_mended(recording.mended());
     }
     let opened =
-        Opened { doing: Doing::Input("recording"), diversions, filter: args.input.filter() };
-    let mut teller = Teller::new(StoreView::new(&recording, &directory), args.session.quiet);
+        OpenedSession { doing: Doing::Input("recording"), diversions, filter: args.input.filter() };
+    let mut teller = RecordPrinter::new(StoreView::new(&recording, &directory), args.session.quiet);
     run_live(start, recording, opened, &mut teller, |outcome, started| {
         Ok((Summary::of_record(&outcome, &directory, started), outcome.errors))
     })

@@ -8,17 +8,17 @@ use wirelane::session::monitor::Reading;
 use wirelane_store::record::Recording;
 
 use crate::background::has_come;
-use crate::live::{Screen, Show};
+use crate::live::{LiveLines, LiveScreen};
 use crate::output::headline;
-use crate::output::progress::Progress;
-use crate::output::store::{Store, StoreView};
+use crate::output::progress::ReceiveProgress;
+use crate::output::store::{StoreSummary, StoreView};
 use crate::output::{self, printable};
 
 /// The time over which the disk's speed is averaged, in seconds.
 const MEMORY: f64 = 5.0;
 
 /// Prints progress and notes unless `quiet`. SIGUSR2 fires the trigger.
-pub(super) struct Teller {
+pub(super) struct RecordPrinter {
     view: StoreView,
     quiet: bool,
     triggers: u32,
@@ -29,9 +29,9 @@ pub(super) struct Teller {
     told: BTreeSet<String>,
 }
 
-impl Show<Recording> for Teller {
-    fn screen(&self) -> Screen<'_> {
-        Screen::Figures(None)
+impl LiveLines<Recording> for RecordPrinter {
+    fn screen(&self) -> LiveScreen<'_> {
+        LiveScreen::Figures(None)
     }
 
     fn store(&self) -> Option<StoreView> {
@@ -42,7 +42,7 @@ impl Show<Recording> for Teller {
         &mut self,
         _: &Recording,
         now: &dyn Fn() -> Reading,
-        progress: Option<&mut Progress>,
+        progress: Option<&mut ReceiveProgress>,
     ) {
         self.trigger();
         if self.quiet {
@@ -62,7 +62,7 @@ impl Show<Recording> for Teller {
     }
 }
 
-impl Teller {
+impl RecordPrinter {
     pub(super) fn new(view: StoreView, quiet: bool) -> Self {
         Self {
             view,
@@ -86,7 +86,7 @@ impl Teller {
     }
 
     /// Prints each detour once, and each change of the trouble that keeps packets from the disk.
-    fn tell_troubles(&mut self, store: &Store) {
+    fn tell_troubles(&mut self, store: &StoreSummary) {
         for detour in store.detours() {
             if !self.told.contains(&detour) {
                 output::note(&detour);

@@ -14,14 +14,14 @@ use super::flows;
 const DEFAULT_RATE: Rate = Rate::Packets(1000.0);
 
 /// The packets to send.
-pub(super) enum Content {
+pub(super) enum SendContent {
     /// Files, and the part of them that each thread sends.
     Files(Box<Replay>, Vec<Option<ReplayLane>>),
     /// Generated packets.
     Streams(Arc<[Stream]>, Vec<String>),
 }
 
-impl Content {
+impl SendContent {
     /// Opens the packets that `args` name, for `lanes` sending threads and a link of `link` bits
     /// per second.
     ///

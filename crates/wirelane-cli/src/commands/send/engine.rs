@@ -8,10 +8,10 @@ use wirelane_send::kernel;
 use wirelane_send::{Engine, SendConfig, Sending};
 
 use super::arguments::SendArgs;
-use super::content::Content;
+use super::content::SendContent;
 
 /// The chosen engine.
-pub(super) struct Choice {
+pub(super) struct EngineChoice {
     /// The running kernel engine, or the port for sockets.
     pub(super) sending: Result<Session<Sending>, Port>,
     /// Why the kernel engine was refused, if it was considered.
@@ -27,27 +27,27 @@ pub(super) struct Choice {
 pub(super) fn choose(
     args: &SendArgs,
     port: Port,
-    content: &Content,
+    content: &SendContent,
     config: &SendConfig,
     again: impl FnOnce() -> Result<Port>,
-) -> Result<Choice> {
+) -> Result<EngineChoice> {
     let streams: &[Stream] = content.streams().unwrap_or_default();
     if args.engine == Engine::Kernel {
         let sending = Ok(kernel::start(port, streams, None, config)?);
-        return Ok(Choice { sending, refusal: None });
+        return Ok(EngineChoice { sending, refusal: None });
     }
     let is_open = args.engine == Engine::Auto && args.gso.is_none() && is_bare(args);
     if !is_open {
-        return Ok(Choice { sending: Err(port), refusal: None });
+        return Ok(EngineChoice { sending: Err(port), refusal: None });
     }
     if let Err(refusal) = kernel::can(port.info(), streams) {
-        return Ok(Choice { sending: Err(port), refusal: Some(refusal.to_string()) });
+        return Ok(EngineChoice { sending: Err(port), refusal: Some(refusal.to_string()) });
     }
     match kernel::start(port, streams, None, config) {
-        Ok(kernel) => Ok(Choice { sending: Ok(kernel), refusal: None }),
+        Ok(kernel) => Ok(EngineChoice { sending: Ok(kernel), refusal: None }),
         // Some limits of the kernel engine are known only after its programs are loaded.
         Err(error) => {
-            Ok(Choice { sending: Err(again()?), refusal: Some(error.cause().to_owned()) })
+            Ok(EngineChoice { sending: Err(again()?), refusal: Some(error.cause().to_owned()) })
         }
     }
 }

@@ -5,15 +5,15 @@ use std::time::{Duration, Instant};
 use wirelane::session::monitor::Reading;
 use wirelane_send::Sending;
 
-use crate::live::{Screen, SessionArgs, Show};
-use crate::output::progress::Progress;
+use crate::live::{LiveLines, LiveScreen, SessionArgs};
+use crate::output::progress::ReceiveProgress;
 use crate::output::{grouped, scaled, screen};
 
 /// How often the line changes.
 const EVERY: Duration = Duration::from_millis(500);
 
 /// The line.
-pub(super) struct Line {
+pub(super) struct SendLine {
     /// Whether standard error is a terminal that shows the line.
     shows: bool,
     expected: Option<u64>,
@@ -22,12 +22,17 @@ pub(super) struct Line {
     before: (Instant, u64, u64),
 }
 
-impl Show<Sending> for Line {
-    fn screen(&self) -> Screen<'_> {
-        Screen::Own
+impl LiveLines<Sending> for SendLine {
+    fn screen(&self) -> LiveScreen<'_> {
+        LiveScreen::Own
     }
 
-    fn update(&mut self, sending: &Sending, now: &dyn Fn() -> Reading, _: Option<&mut Progress>) {
+    fn update(
+        &mut self,
+        sending: &Sending,
+        now: &dyn Fn() -> Reading,
+        _: Option<&mut ReceiveProgress>,
+    ) {
         if !self.shows {
             return;
         }
@@ -54,7 +59,7 @@ impl Show<Sending> for Line {
     }
 }
 
-impl Line {
+impl SendLine {
     /// A line for a run of `expected` packets, or of the duration in `args`.
     pub(super) fn new(expected: Option<u64>, args: &SessionArgs) -> Self {
         let shows = !args.quiet && screen::is_able();

@@ -23,9 +23,9 @@ use wirelane_os::affinity;
 use wirelane_send::{Engine, Pacing, SendConfig, SendOutcome, sockets};
 
 pub(crate) use self::arguments::SendArgs;
-use self::content::Content;
-use self::line::Line;
-use crate::live::{Doing, Opened, Start, run_live};
+use self::content::SendContent;
+use self::line::SendLine;
+use crate::live::{Doing, OpenedSession, StartedCommand, run_live};
 use crate::output::summary::Summary;
 use crate::{output, overwrite, ssh};
 
@@ -34,7 +34,7 @@ use crate::{output, overwrite, ssh};
 /// # Errors
 /// Sending cannot start, or an error ended it early.
 pub(crate) fn run(args: &SendArgs) -> Result<()> {
-    let mut start = Start::in_namespace("send", &args.session, args.verbose.verbose)?;
+    let mut start = StartedCommand::in_namespace("send", &args.session, args.verbose.verbose)?;
     let halt = start.halt.clone();
     let args = &args.with_port_in_place()?;
     if let Some(packets) = args.print {
@@ -48,14 +48,15 @@ pub(crate) fn run(args: &SendArgs) -> Result<()> {
         overwrite::refuse(Path::new(&target.name), args.files.iter().chain(&args.flows))?;
         // The output is emptied only after the input was opened.
         start.privileges.give_away(&[])?;
-        content = Some(start.explained(Content::open(args, None, 1, &halt))?);
+        content = Some(start.explained(SendContent::open(args, None, 1, &halt))?);
     }
     let (port, lanes) = start.explained(open(args, &target, &placement, &halt))?;
     // The kernel engine needs privileges, files do not.
     if !args.files.is_empty() || args.engine == Engine::Sockets {
         start.privileges.give_away(&[])?;
     }
-    let opened = content.map_or_else(|| Content::open(args, port.info().speed, lanes, &halt), Ok);
+    let opened =
+        content.map_or_else(|| SendContent::open(args, port.info().speed, lanes, &halt), Ok);
     let mut content = start.explained(opened)?;
     let config = SendConfig::default()
         .pacing(Pacing::default().burst(args.pace.burst))
@@ -80,9 +81,10 @@ pub(crate) fn run(args: &SendArgs) -> Result<()> {
         output::line(format_args!("kernel refused: {refusal}"));
     }
     let doing = format!("sending ({}) through", sending.engine());
-    let opened = Opened { doing: Doing::Each(&[&doing]), diversions: Vec::new(), filter: None };
+    let opened =
+        OpenedSession { doing: Doing::Each(&[&doing]), diversions: Vec::new(), filter: None };
     let expected = args.session.count.into_iter().chain(content.packets()).min();
-    let mut line = Line::new(expected, &args.session);
+    let mut line = SendLine::new(expected, &args.session);
     run_live(start, sending, opened, &mut line, |mut outcome, started| {
         outcome.port.notes.extend(content.notes());
         if outcome.errors.is_empty() && outcome.sent() == 0 && !halt.is_asked() {

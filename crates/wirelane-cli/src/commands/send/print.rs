@@ -11,7 +11,7 @@ use wirelane::halt::Halt;
 use wirelane_gen::Lane;
 
 use super::arguments::SendArgs;
-use super::content::Content;
+use super::content::SendContent;
 use crate::output;
 
 /// Prints the first `count` packets in hex, and as tshark reads them.
@@ -25,7 +25,7 @@ pub(super) fn run(args: &SendArgs, count: u64, halt: &Halt) -> Result<()> {
         args.files.extend(args.target.take().map(PathBuf::from));
     }
     // The speed of which `--rate` takes a share, because there is no link.
-    let mut content = Content::open(&args, Some(LINK), 1, halt)?;
+    let mut content = SendContent::open(&args, Some(LINK), 1, halt)?;
     let mut source = content.source(Lane::ALL)?;
     let mut capture = file_header();
     let mut printed = 0;

@@ -36,7 +36,7 @@ fn document(elapsed_s: f64, packets: u64, frames: u64) -> Value {
 
 #[test]
 fn one_reading_in_words() {
-    let text = Statistics { now: &document(2.0, 1000, 1), before: None, width: None }.text();
+    let text = StatisticsReading { now: &document(2.0, 1000, 1), before: None, width: None }.text();
     let expected = "\
 process 7: wirelane forward 0.1.0, 2.000 s, CPU 0.50 s user, 0.25 s system
 port 0: tap:t0, tap, rx all tx none other on filter a?b
@@ -77,7 +77,7 @@ sim:1      8     5     0   0     3   0           0
 #[test]
 fn rates_between_two_readings() {
     let (before, now) = (document(2.0, 1000, 0), document(4.0, 5000, 10));
-    let statistics = Statistics { now: &now, before: Some(&before), width: None };
+    let statistics = StatisticsReading { now: &now, before: Some(&before), width: None };
     let text = statistics.text();
     assert!(text.contains("per second, of the last 2.000 s:\n"), "{text}");
     assert!(text.contains("\nt0 rx 1   unknown       0     2.00 k  1.60 M "), "{text}");
@@ -90,7 +90,9 @@ fn rates_between_two_readings() {
         "writer_per_s": 0.0, "tx_full_per_s": 0.0, "bad_header_per_s": 0.0 });
     assert_eq!(json["rates"]["received"][0], row);
     assert_eq!(json["rates"]["cut"][0]["segments_per_s"], 220.0);
-    assert!(Statistics { now: &now, before: None, width: None }.json().get("rates").is_none());
+    assert!(
+        StatisticsReading { now: &now, before: None, width: None }.json().get("rates").is_none()
+    );
 }
 
 #[test]
@@ -99,7 +101,7 @@ fn tables_fit_the_terminal() {
     now["command"] = json!("capture");
     now["queues"][0]["dropped"]["kernel"] = json!(0);
     now["queues"][1]["packets"] = json!(1_000_000_000);
-    let text = |width| Statistics { now: &now, before: None, width }.text();
+    let text = |width| StatisticsReading { now: &now, before: None, width }.text();
     assert!(text(None).contains(" 123,456,789 "), "{}", text(None));
     assert!(text(None).contains("\ntotal  ") && text(None).contains(" 1,123,456,789 "));
     assert!(text(None).contains("  writer  "), "{}", text(None));
@@ -123,7 +125,7 @@ fn interfaces_of_one_port_have_rows_of_their_own() {
     let rows =
         [row("eth0", 1, None), row("eth1", 2, None), row("lo", 0, None), row("any", 0, Some(7))];
     let now = json!({ "command": "capture", "queues": rows });
-    let text = Statistics { now: &now, before: None, width: None }.text();
+    let text = StatisticsReading { now: &now, before: None, width: None }.text();
     let expected = "\nqueue      received  delivered  bytes  filtered  kernel  ring_full  writer
 eth0 rx 0         1          1      1         -       -          -       0
 eth1 rx 0         2          2      2         -       -          -       0
@@ -135,7 +137,7 @@ total             3          3      3         7       7          7       0\n";
     let mut row = row("eth0", 1, None);
     row["received"] = Value::Null;
     let now = json!({ "command": "capture", "queues": [row] });
-    let text = Statistics { now: &now, before: None, width: None }.text();
+    let text = StatisticsReading { now: &now, before: None, width: None }.text();
     assert!(text.contains("eth0 rx 0   unknown          1      1   unknown       -"), "{text}");
 }
 
@@ -143,9 +145,10 @@ total             3          3      3         7       7          7       0\n";
 #[test]
 fn what_is_not_there_is_unknown() {
     for document in [json!({}), json!(null), json!([1]), json!({ "queues": [{}], "ports": {} })] {
-        let text = Statistics { now: &document, before: Some(&document), width: None }.text();
+        let text =
+            StatisticsReading { now: &document, before: Some(&document), width: None }.text();
         assert!(text.starts_with("process null: wirelane unknown unknown"), "{text}");
-        Statistics { now: &document, before: Some(&document), width: None }.json();
-        Statistics { now: &document, before: None, width: None }.text();
+        StatisticsReading { now: &document, before: Some(&document), width: None }.json();
+        StatisticsReading { now: &document, before: None, width: None }.text();
     }
 }

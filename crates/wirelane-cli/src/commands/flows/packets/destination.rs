@@ -7,40 +7,40 @@ use wirelane::pcap::Access;
 use wirelane::{Error, Result};
 
 use crate::access::create;
-use crate::commands::flows::arguments::{FlowsArgs, Format};
-use crate::commands::flows::program::{self, Target};
+use crate::commands::flows::arguments::{FlowFormat, FlowsArgs};
+use crate::commands::flows::program::{self, ProgramTarget};
 use crate::companion::QUERY;
 
 /// The output that the arguments name.
-pub(super) struct Destination<'a> {
+pub(super) struct PacketDestination<'a> {
     args: &'a FlowsArgs,
-    to: To<'a>,
+    to: DestinationKind<'a>,
 }
 
-enum To<'a> {
+enum DestinationKind<'a> {
     /// Files of Parquet.
     Files(&'a Path),
     /// A file of rows.
-    File(&'a Path, Format),
-    Output(Format),
+    File(&'a Path, FlowFormat),
+    Output(FlowFormat),
 }
 
-impl<'a> Destination<'a> {
+impl<'a> PacketDestination<'a> {
     /// Chooses the output. Opens nothing.
     ///
     /// # Errors
     /// The arguments contradict each other, or the program is not installed.
     pub(super) fn of(args: &'a FlowsArgs) -> Result<Self> {
         let to = match args.write.as_deref() {
-            None => To::Output(args.format.unwrap_or(Format::Json)),
+            None => DestinationKind::Output(args.format.unwrap_or(FlowFormat::Json)),
             Some(path) if path.as_os_str() == "-" => {
-                To::Output(args.format.unwrap_or(Format::Arrow))
+                DestinationKind::Output(args.format.unwrap_or(FlowFormat::Arrow))
             }
-            Some(path) if program::takes(path) => To::Files(path),
-            Some(path) => To::File(path, format_of(path)?),
+            Some(path) if program::takes(path) => DestinationKind::Files(path),
+            Some(path) => DestinationKind::File(path, format_of(path)?),
         };
         match to {
-            To::Output(format) => {
+            DestinationKind::Output(format) => {
                 if args.session.json {
                     let cause = "standard output already takes the packets";
                     let error = Error::usage("--json", cause);
@@ -48,13 +48,13 @@ impl<'a> Destination<'a> {
                 }
                 FlowsArgs::check_terminal(format)?;
             }
-            To::Files(_) | To::File(..) if args.format.is_some() => {
+            DestinationKind::Files(_) | DestinationKind::File(..) if args.format.is_some() => {
                 let error = Error::usage("--format", "packets go to one place, which -w names");
                 return Err(error.help("leave --format or -w out"));
             }
             _ => {}
         }
-        if !matches!(to, To::Files(_)) {
+        if !matches!(to, DestinationKind::Files(_)) {
             args.files.check_none()?;
         }
         QUERY.find()?;
@@ -65,11 +65,13 @@ impl<'a> Destination<'a> {
     ///
     /// # Errors
     /// A file cannot be created.
-    pub(super) fn open(&self, access: Access) -> Result<Target<'a>> {
+    pub(super) fn open(&self, access: Access) -> Result<ProgramTarget<'a>> {
         Ok(match self.to {
-            To::Files(path) => Target::Files(path, &self.args.files, access),
-            To::Output(format) => Target::Stream(format, None),
-            To::File(path, format) => Target::Stream(format, Some(create(path, access)?)),
+            DestinationKind::Files(path) => ProgramTarget::Files(path, &self.args.files, access),
+            DestinationKind::Output(format) => ProgramTarget::Stream(format, None),
+            DestinationKind::File(path, format) => {
+                ProgramTarget::Stream(format, Some(create(path, access)?))
+            }
         })
     }
 
@@ -82,23 +84,25 @@ impl<'a> Destination<'a> {
     /// The name in messages.
     pub(super) fn name(&self) -> String {
         match self.to {
-            To::Files(path) | To::File(path, _) => path.display().to_string(),
-            To::Output(_) => "standard output".to_owned(),
+            DestinationKind::Files(path) | DestinationKind::File(path, _) => {
+                path.display().to_string()
+            }
+            DestinationKind::Output(_) => "standard output".to_owned(),
         }
     }
 
     /// Whether rows go to standard output.
     pub(super) fn is_output(&self) -> bool {
-        matches!(self.to, To::Output(_))
+        matches!(self.to, DestinationKind::Output(_))
     }
 }
 
 /// The format that a suffix names.
-fn format_of(path: &Path) -> Result<Format> {
+fn format_of(path: &Path) -> Result<FlowFormat> {
     match path.extension().and_then(|suffix| suffix.to_str()) {
-        Some("json" | "jsonl" | "ndjson") => Ok(Format::Json),
-        Some("csv") => Ok(Format::Csv),
-        Some("arrows") => Ok(Format::Arrow),
+        Some("json" | "jsonl" | "ndjson") => Ok(FlowFormat::Json),
+        Some("csv") => Ok(FlowFormat::Csv),
+        Some("arrows") => Ok(FlowFormat::Arrow),
         _ => {
             let cause = "the suffix names no format of packets";
             Err(Error::usage(path.display().to_string(), cause).help(

@@ -9,10 +9,10 @@ use wirelane::Result;
 use wirelane::pcap::Access;
 use wirelane::port::Spec;
 
-use super::destination::Destination;
+use super::destination::PacketDestination;
 use crate::commands::flows::arguments::FlowsArgs;
-use crate::commands::flows::program::Program;
-use crate::live::{FRAME, InputArgs, Start, attend};
+use crate::commands::flows::program::SinkProgram;
+use crate::live::{FRAME, InputArgs, StartedCommand, attend};
 use crate::output::summary::{Export, Summary};
 use crate::sources;
 
@@ -30,9 +30,9 @@ pub(super) fn whole(args: &FlowsArgs, specs: &[Spec], input: &InputArgs) -> Opti
 pub(super) fn run(
     args: &FlowsArgs,
     path: PathBuf,
-    destination: &Destination<'_>,
+    destination: &PacketDestination<'_>,
     access: Access,
-    mut start: Start<'_>,
+    mut start: StartedCommand<'_>,
 ) -> Result<()> {
     start.privileges.give_away(&[])?;
     let to = start.explained(destination.open(access))?;
@@ -41,7 +41,7 @@ pub(super) fn run(
     options
         .extend(args.session.count.into_iter().flat_map(|n| ["-c".into(), n.to_string().into()]));
     let started = Instant::now();
-    let program = RefCell::new(Program::start_alone(to, &options)?);
+    let program = RefCell::new(SinkProgram::start_alone(to, &options)?);
     let wait = |pause| {
         let until = Instant::now() + pause;
         while !program.borrow_mut().has_ended() {

@@ -7,21 +7,21 @@ use wirelane::Result;
 use wirelane::pcap::{FileFormat, WriterOptions};
 use wirelane::session::capture::{Capture, CaptureConfig, OutputConfig};
 
-use super::destination::Destination;
+use super::destination::PacketDestination;
 use super::file;
 use crate::commands::flows::arguments::FlowsArgs;
-use crate::commands::flows::program::{self, Program};
+use crate::commands::flows::program::{self, SinkProgram};
 use crate::companion::QUERY;
-use crate::live::{Doing, Opened, Screen, Start, run_live};
+use crate::live::{Doing, LiveScreen, OpenedSession, StartedCommand, run_live};
 use crate::output::summary::{Export, Summary};
 use crate::overwrite;
 
-pub(super) fn run(args: &FlowsArgs, mut start: Start<'_>) -> Result<()> {
+pub(super) fn run(args: &FlowsArgs, mut start: StartedCommand<'_>) -> Result<()> {
     args.check_no_span()?;
     let access = program::access(args)?;
     start.privileges.give_files_to(access.group);
     let (specs, filter) = args.sources()?;
-    let destination = Destination::of(args)?;
+    let destination = PacketDestination::of(args)?;
     if let Some(output) = program::output_file(args) {
         overwrite::refuse_ports(output, &specs)?;
     }
@@ -34,7 +34,7 @@ pub(super) fn run(args: &FlowsArgs, mut start: Start<'_>) -> Result<()> {
     args.habits.check(&ports)?;
     start.privileges.give_away(&ports)?;
     let to = start.explained(destination.open(access))?;
-    let mut program = Program::start(to, &destination.options())?;
+    let mut program = SinkProgram::start(to, &destination.options())?;
     let config = CaptureConfig::default()
         .output(program.input().map(|input| {
             let (open, format) = (Some(Arc::new(program::file(input))), FileFormat::Pcapng);
@@ -48,8 +48,10 @@ pub(super) fn run(args: &FlowsArgs, mut start: Start<'_>) -> Result<()> {
         .packets(args.session.count)
         .sort(true);
     let capture = start.explained(Capture::start(ports, &config))?;
-    let opened = Opened { doing: Doing::Input("packets of"), diversions, filter: input.filter() };
-    let mut screen = if destination.is_output() { Screen::Packets } else { Screen::Figures(None) };
+    let opened =
+        OpenedSession { doing: Doing::Input("packets of"), diversions, filter: input.filter() };
+    let mut screen =
+        if destination.is_output() { LiveScreen::Packets } else { LiveScreen::Figures(None) };
     run_live(start, capture, opened, &mut screen, |mut outcome, started| {
         // The program reads until every writer has closed the pipe.
         drop(config);

@@ -9,13 +9,13 @@ mod store;
 use wirelane::{Error, Result};
 
 use super::arguments::FlowsArgs;
-use crate::live::Start;
+use crate::live::StartedCommand;
 
 /// Runs the command.
 ///
 /// # Errors
 /// As for flows.
-pub(super) fn run(args: &FlowsArgs, is_store: bool, start: Start<'_>) -> Result<()> {
+pub(super) fn run(args: &FlowsArgs, is_store: bool, start: StartedCommand<'_>) -> Result<()> {
     if let Some((option, _)) = args.of_flows().find(|(_, is_given)| *is_given) {
         let error = Error::usage(option, "it is about flows, and --packets is about packets");
         return Err(error.help("leave one of them out"));

@@ -7,32 +7,32 @@ use std::time::Instant;
 use wirelane::{Error, Result};
 use wirelane_store::query;
 
-use super::destination::Destination;
-use crate::commands::extract::file::Output;
+use super::destination::PacketDestination;
+use crate::commands::extract::file::ExtractFile;
 use crate::commands::flows::arguments::FlowsArgs;
-use crate::commands::flows::program::{self, Program};
+use crate::commands::flows::program::{self, SinkProgram};
 use crate::commands::flows::store;
 use crate::companion::QUERY;
-use crate::live::Start;
+use crate::live::StartedCommand;
 use crate::output::summary::{Export, Summary};
 use crate::{overwrite, stores};
 
-pub(super) fn run(args: &FlowsArgs, mut start: Start<'_>) -> Result<()> {
+pub(super) fn run(args: &FlowsArgs, mut start: StartedCommand<'_>) -> Result<()> {
     let access = program::access(args)?;
     start.privileges.give_files_to(access.group);
     let halt = &start.halt;
     let (paths, expression) = stores::split(&args.words)?;
     let query = store::query(args, &expression, halt)?;
-    let destination = Destination::of(args)?;
+    let destination = PacketDestination::of(args)?;
     let stores = stores::open(&paths)?;
     if let Some(output) = program::output_file(args) {
         overwrite::refuse_stores(output, &stores)?;
     }
     start.privileges.give_away(&[])?;
     let to = start.explained(destination.open(access))?;
-    let mut program = Program::start(to, &destination.options())?;
+    let mut program = SinkProgram::start(to, &destination.options())?;
     let Some(input) = program.input().map(program::file) else { return Ok(()) };
-    let mut output = Output::of_open(input, Path::new(QUERY.name), halt);
+    let mut output = ExtractFile::of_open(input, Path::new(QUERY.name), halt);
     let started = Instant::now();
     halt.limit(args.session.duration);
     let (mut packets, mut octets, mut refusal) = (0, 0, None);
