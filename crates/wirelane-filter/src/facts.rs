@@ -17,9 +17,9 @@ pub(crate) struct Fact {
 }
 
 /// The facts of each instruction.
-pub(crate) struct Facts(Vec<Option<Fact>>);
+pub(crate) struct InstructionFacts(Vec<Option<Fact>>);
 
-impl Facts {
+impl InstructionFacts {
     /// Gathers the facts of `ops`, for packets of which at most `limit` bytes are visible.
     pub(crate) fn gather(ops: &[Op], limit: u32) -> Self {
         let mut facts = Self(vec![None; ops.len()]);

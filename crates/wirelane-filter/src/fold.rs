@@ -4,7 +4,7 @@
 //! libpcap's programs with `vlan` store the start of the headers in scratch memory. With the tag at
 //! a fixed place, that start is a constant, so loads have constant offsets again.
 
-use crate::items::{Item, Items, Label};
+use crate::items::{ItemLabel, Items, ProgramItem};
 use crate::op::{Alu, Cond, MEMORY_CELLS, Op, Operand};
 use crate::packet::VISIBLE;
 
@@ -16,13 +16,13 @@ pub(crate) fn fold(items: &mut Items) {
 
 /// The known values of registers and cells before an item.
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct Known {
+struct KnownCells {
     a: Option<u32>,
     x: Option<u32>,
     cells: [Option<u32>; MEMORY_CELLS as usize],
 }
 
-impl Known {
+impl KnownCells {
     const AT_FIRST: Self = Self { a: Some(0), x: Some(0), cells: [None; MEMORY_CELLS as usize] };
 
     fn meet(self, other: Self) -> Self {
@@ -134,9 +134,9 @@ fn holds(cond: Cond, a: u32, operand: u32) -> bool {
 /// Labels lead forward, so one walk from front to back finds the state that holds on every path to
 /// an item.
 fn decide(items: &mut Items) {
-    let mut states: Vec<Option<Known>> = vec![None; items.as_slice().len() + 1];
+    let mut states: Vec<Option<KnownCells>> = vec![None; items.as_slice().len() + 1];
     if let Some(first) = states.first_mut() {
-        *first = Some(Known::AT_FIRST);
+        *first = Some(KnownCells::AT_FIRST);
     }
     let mut decided = Vec::with_capacity(items.as_slice().len());
     for (at, item) in items.as_slice().iter().enumerate() {
@@ -144,13 +144,13 @@ fn decide(items: &mut Items) {
             decided.push(None);
             continue;
         };
-        let mut reach = |place: usize, state: Known| {
+        let mut reach = |place: usize, state: KnownCells| {
             if let Some(slot) = states.get_mut(place) {
                 *slot = Some(slot.map_or(state, |other| other.meet(state)));
             }
         };
         decided.push(Some(match *item {
-            Item::Branch { cond, operand, yes, no } => {
+            ProgramItem::Branch { cond, operand, yes, no } => {
                 let operand = match (operand, known.x) {
                     (Operand::X, Some(x)) => Operand::K(x),
                     _ => operand,
@@ -158,22 +158,22 @@ fn decide(items: &mut Items) {
                 if let (Some(a), Operand::K(k)) = (known.a, operand) {
                     let to = if holds(cond, a, k) { yes } else { no };
                     reach(items.place_of(to), known);
-                    Item::Jump(to)
+                    ProgramItem::Jump(to)
                 } else {
                     reach(items.place_of(yes), known);
                     reach(items.place_of(no), known);
-                    Item::Branch { cond, operand, yes, no }
+                    ProgramItem::Branch { cond, operand, yes, no }
                 }
             }
-            Item::Jump(to) => {
+            ProgramItem::Jump(to) => {
                 reach(items.place_of(to), known);
                 *item
             }
-            Item::Op(Op::Return(_) | Op::ReturnA) => *item,
-            Item::Op(op) => {
+            ProgramItem::Op(Op::Return(_) | Op::ReturnA) => *item,
+            ProgramItem::Op(op) => {
                 let (op, after) = known.after(op);
                 reach(at + 1, after);
-                Item::Op(op)
+                ProgramItem::Op(op)
             }
         }));
     }
@@ -183,10 +183,10 @@ fn decide(items: &mut Items) {
     items.edit(|at, item| (places.get(at) != Some(&Some(at + 1))).then_some(item));
 }
 
-fn target(items: &Items, item: Item) -> Option<usize> {
+fn target(items: &Items, item: ProgramItem) -> Option<usize> {
     match item {
-        Item::Jump(to) => Some(items.place_of(to)),
-        Item::Op(_) | Item::Branch { .. } => None,
+        ProgramItem::Jump(to) => Some(items.place_of(to)),
+        ProgramItem::Op(_) | ProgramItem::Branch { .. } => None,
     }
 }
 
@@ -226,16 +226,16 @@ fn drop_unread(items: &mut Items) {
     let mut live: Vec<Set> = vec![0; slice.len() + 1];
     let mut is_dead = vec![false; slice.len()];
     for (at, item) in slice.iter().enumerate().rev() {
-        let next = |label: Label| live.get(items.place_of(label)).copied().unwrap_or(Set::MAX);
+        let next = |label: ItemLabel| live.get(items.place_of(label)).copied().unwrap_or(Set::MAX);
         let after = live.get(at + 1).copied().unwrap_or(Set::MAX);
         let before = match *item {
-            Item::Branch { operand, yes, no, .. } => {
+            ProgramItem::Branch { operand, yes, no, .. } => {
                 next(yes) | next(no) | A | if operand == Operand::X { X } else { 0 }
             }
-            Item::Jump(to) => next(to),
-            Item::Op(Op::Return(_)) => 0,
-            Item::Op(Op::ReturnA) => A,
-            Item::Op(op) => {
+            ProgramItem::Jump(to) => next(to),
+            ProgramItem::Op(Op::Return(_)) => 0,
+            ProgramItem::Op(Op::ReturnA) => A,
+            ProgramItem::Op(op) => {
                 let (reads, writes, is_pure) = effect(op);
                 if is_pure && after & writes == 0 {
                     if let Some(dead) = is_dead.get_mut(at) {

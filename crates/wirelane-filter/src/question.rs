@@ -4,19 +4,19 @@
 //! (`ldh [12]; jeq #0x800`). A comparison that is true proves that there is no tag, so only the
 //! last false comparison leads to the test.
 
-use crate::items::{Item, Items, Label};
+use crate::items::{ItemLabel, Items, ProgramItem};
 use crate::op::{Ancillary, Cond, Op, Operand, Width};
-use crate::tag::{TPIDS, Tag};
+use crate::tag::{TPIDS, TagPlace};
 
-pub(crate) struct Question {
+pub(crate) struct TagTest {
     pub(crate) tag_at: u32,
     /// The tag of a packet whose bytes contain no tag.
-    pub(crate) plain: Tag,
+    pub(crate) plain: TagPlace,
     /// Start of the program for a tag in the bytes.
-    pub(crate) in_bytes: Label,
+    pub(crate) in_bytes: ItemLabel,
 }
 
-impl Question {
+impl TagTest {
     /// Tests for a tag before all other instructions.
     pub(crate) fn first(&self, items: &mut Items) {
         let without = items.label();
@@ -31,13 +31,13 @@ impl Question {
         &self,
         items: &mut Items,
         k: u32,
-        (yes, no): (Label, Label),
+        (yes, no): (ItemLabel, ItemLabel),
         is_last: bool,
     ) {
         let (found, last) = (items.label(), items.label());
         let is_tag = TPIDS.contains(&k);
         let (then, otherwise) = (if is_tag { found } else { yes }, if is_last { last } else { no });
-        items.add(Item::Branch {
+        items.add(ProgramItem::Branch {
             cond: Cond::Equal,
             operand: Operand::K(k),
             yes: then,
@@ -59,7 +59,7 @@ impl Question {
 
     /// A is the type. Jumps to the program for a tag in the bytes if it is a tag type, otherwise to
     /// `without`, with A still the type.
-    fn ask(&self, items: &mut Items, without: Label) {
+    fn ask(&self, items: &mut Items, without: ItemLabel) {
         let found = items.label();
         let [one, other] = TPIDS;
         items.leave_if(Cond::Equal, one, found);
@@ -69,8 +69,8 @@ impl Question {
     }
 
     /// The type is a tag type.
-    fn lead(&self, items: &mut Items, without: Label) {
-        if self.plain == Tag::AsMeant {
+    fn lead(&self, items: &mut Items, without: ItemLabel) {
+        if self.plain == TagPlace::AsMeant {
             // The kernel removes at most one tag: this is the inner one.
             let inner = items.label();
             items.push(Op::LoadAncillary(Ancillary::VlanPresent));

@@ -11,9 +11,9 @@ use crate::error::{Error, Result};
 use crate::instruction::Instruction;
 use crate::op::{Ancillary, Cond, Op};
 use crate::program::Program;
-use crate::tag::{self, Tag};
+use crate::tag::{self, TagPlace};
 use crate::tags::concerns_tags;
-use crate::writer::{Target, Writer};
+use crate::writer::{ProgramRewriter, RewriteTarget};
 
 impl Program {
     /// Instructions for `SO_ATTACH_FILTER` on a packet socket, which accept at most `snaplen`
@@ -26,20 +26,21 @@ impl Program {
         let program = self.of_kernel();
         let tag_at = tag::position(program.link_type());
         let concerned = tag_at.filter(|tag_at| concerns_tags(program, *tag_at));
-        let mut writer = Writer::new(program, Target::Socket { snaplen }, tag_at.unwrap_or(0));
+        let mut writer =
+            ProgramRewriter::new(program, RewriteTarget::Socket { snaplen }, tag_at.unwrap_or(0));
         match concerned {
-            None => writer.copy(Tag::AsMeant, None)?,
-            Some(_) if self.is_made() => writer.both(Tag::AsMeant)?,
+            None => writer.copy(TagPlace::AsMeant, None)?,
+            Some(_) if self.is_made() => writer.both(TagPlace::AsMeant)?,
             // A program that reads the tag already handles the kernel's behaviour.
-            Some(_) if asks_for_tags(program) => writer.copy(Tag::AsMeant, None)?,
+            Some(_) if asks_for_tags(program) => writer.copy(TagPlace::AsMeant, None)?,
             Some(_) => {
                 let (tagged, untagged) = (writer.items.label(), writer.items.label());
                 writer.items.push(Op::LoadAncillary(Ancillary::VlanPresent));
                 writer.items.branch(Cond::Equal, 0, untagged, tagged);
                 writer.items.place(tagged);
-                writer.copy(Tag::TakenOut, None)?;
+                writer.copy(TagPlace::TakenOut, None)?;
                 writer.items.place(untagged);
-                writer.copy(Tag::AsMeant, None)?;
+                writer.copy(TagPlace::AsMeant, None)?;
             }
         }
         let instructions = writer.finish().finish();

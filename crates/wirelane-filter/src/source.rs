@@ -22,10 +22,10 @@ use crate::program::Program;
 /// # }
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Filter(Source);
+pub struct Filter(FilterSource);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Source {
+enum FilterSource {
     Expression(String),
     Decimal(String),
     Program(Arc<Program>),
@@ -37,20 +37,20 @@ impl Filter {
     /// filters: it sees them as a socket filter does, without the outer VLAN tag, which is in
     /// ancillary fields. On other ports an equivalent program runs ([`Program::for_bytes`]).
     pub fn verbatim(program: Program) -> Self {
-        Self(Source::Verbatim(Arc::new(program)))
+        Self(FilterSource::Verbatim(Arc::new(program)))
     }
 
     /// The expression, if it is one.
     pub fn expression(&self) -> Option<&str> {
         match &self.0 {
-            Source::Expression(text) => Some(text.trim()).filter(|text| !text.is_empty()),
+            FilterSource::Expression(text) => Some(text.trim()).filter(|text| !text.is_empty()),
             _ => None,
         }
     }
 
     /// Whether [`Filter::verbatim`] made it.
     pub fn is_verbatim(&self) -> bool {
-        matches!(self.0, Source::Verbatim(_))
+        matches!(self.0, FilterSource::Verbatim(_))
     }
 
     /// The program for the bytes of packets of `link_type`; a compiled expression accepts `snaplen`
@@ -62,15 +62,19 @@ impl Filter {
     /// type. There is no libpcap to compile an expression.
     pub fn program(&self, link_type: u16, snaplen: u32) -> Result<Arc<Program>> {
         match &self.0 {
-            Source::Expression(text) => {
+            FilterSource::Expression(text) => {
                 Ok(Arc::new(expression::compile(text, link_type, snaplen)?))
             }
-            Source::Decimal(text) => Ok(Arc::new(Program::parse(link_type, text)?.for_bytes()?)),
-            Source::Verbatim(program) if program.link_type() == link_type => {
+            FilterSource::Decimal(text) => {
+                Ok(Arc::new(Program::parse(link_type, text)?.for_bytes()?))
+            }
+            FilterSource::Verbatim(program) if program.link_type() == link_type => {
                 Ok(Arc::new(program.for_bytes()?))
             }
-            Source::Program(program) if program.link_type() == link_type => Ok(Arc::clone(program)),
-            Source::Program(program) | Source::Verbatim(program) => {
+            FilterSource::Program(program) if program.link_type() == link_type => {
+                Ok(Arc::clone(program))
+            }
+            FilterSource::Program(program) | FilterSource::Verbatim(program) => {
                 let (of, link) = (program.link_type(), link_type);
                 let cause = format!("it is for link type {of}, but the packets have {link}");
                 Err(Error::invalid("filter", cause))
@@ -84,8 +88,12 @@ impl Filter {
     /// The reason why it cannot be compiled, with its place ([`Error::span`]).
     pub fn check(&self, link_type: u16) -> Result<()> {
         match &self.0 {
-            Source::Expression(text) => expression::compile(text, link_type, 0xffff).map(drop),
-            Source::Decimal(_) | Source::Program(_) | Source::Verbatim(_) => Ok(()),
+            FilterSource::Expression(text) => {
+                expression::compile(text, link_type, 0xffff).map(drop)
+            }
+            FilterSource::Decimal(_) | FilterSource::Program(_) | FilterSource::Verbatim(_) => {
+                Ok(())
+            }
         }
     }
 }
@@ -99,21 +107,29 @@ impl FromStr for Filter {
         // No expression continues with these characters after a number.
         let is_program = digits.len() < text.trim_start().len() && digits.starts_with([',', '\n']);
         let text = text.to_owned();
-        Ok(Self(if is_program { Source::Decimal(text) } else { Source::Expression(text) }))
+        Ok(Self(if is_program {
+            FilterSource::Decimal(text)
+        } else {
+            FilterSource::Expression(text)
+        }))
     }
 }
 
 impl From<Program> for Filter {
     fn from(program: Program) -> Self {
-        Self(Source::Program(Arc::new(program)))
+        Self(FilterSource::Program(Arc::new(program)))
     }
 }
 
 impl fmt::Display for Filter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
-            Source::Expression(text) | Source::Decimal(text) => f.write_str(text.trim()),
-            Source::Program(program) | Source::Verbatim(program) => program.decimal().fmt(f),
+            FilterSource::Expression(text) | FilterSource::Decimal(text) => {
+                f.write_str(text.trim())
+            }
+            FilterSource::Program(program) | FilterSource::Verbatim(program) => {
+                program.decimal().fmt(f)
+            }
         }
     }
 }
@@ -126,11 +142,14 @@ mod tests {
     fn programs_are_told_from_expressions() {
         for text in ["1,6 0 0 9", "1\n6 0 0 9\n", " 1 ,6 0 0 9"] {
             let filter: Filter = text.parse().unwrap();
-            let program = matches!(filter.0, Source::Decimal(_));
+            let program = matches!(filter.0, FilterSource::Decimal(_));
             assert_eq!(program, !text.contains(" ,"), "{text:?}");
         }
         for text in ["", "1 = 1", "tcp", "10.0.0.1", "4"] {
-            assert!(matches!(text.parse::<Filter>().unwrap().0, Source::Expression(_)), "{text}");
+            assert!(
+                matches!(text.parse::<Filter>().unwrap().0, FilterSource::Expression(_)),
+                "{text}"
+            );
         }
     }
 

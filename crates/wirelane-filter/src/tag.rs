@@ -2,7 +2,7 @@
 
 /// The place of a packet's outer VLAN tag, and the place that the program expects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Tag {
+pub(crate) enum TagPlace {
     /// In the place that the program expects.
     AsMeant,
     /// Beside the packet; the program expects it in the bytes.

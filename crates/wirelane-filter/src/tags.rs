@@ -1,8 +1,8 @@
 //! Converts a program from the kernel's view of packets to their bytes.
 //!
 //! ```text
-//!  on an interface   addresses │ type │ data                and, beside it, the outer tag (`skb_vlan_untag`)
-//!  in bytes          addresses │ tag │ type │ data
+//!  on an interface   addresses │ type │ data                and, beside it, the outer tag
+//!  (`skb_vlan_untag`) in bytes          addresses │ tag │ type │ data
 //! ```
 //!
 //! The result contains the program twice: for packets without a tag, and with adjusted offsets and
@@ -18,8 +18,8 @@ use crate::error::{Error, Result};
 use crate::fold;
 use crate::op::{Ancillary, Op};
 use crate::program::Program;
-use crate::tag::{self, Tag};
-use crate::writer::{Target, Writer};
+use crate::tag::{self, TagPlace};
+use crate::writer::{ProgramRewriter, RewriteTarget};
 
 impl Program {
     /// Converts a program for packets in the view of the kernel's socket filter, where the outer
@@ -36,8 +36,8 @@ impl Program {
         else {
             return Ok(self.clone().made_of(self));
         };
-        let mut writer = Writer::new(self, Target::Bytes, tag_at);
-        writer.both(Tag::Absent)?;
+        let mut writer = ProgramRewriter::new(self, RewriteTarget::Bytes, tag_at);
+        writer.both(TagPlace::Absent)?;
         let mut items = writer.finish();
         fold::fold(&mut items);
         let instructions = items.finish();

@@ -6,21 +6,21 @@
 //! | X + k does not wrap | wraps, and means other headers when negative (`SKF_NET_OFF`) | a check
 //! of X |
 //!
-//! If the outer VLAN tag is elsewhere than the program expects ([`Tag`]), later offsets move by 4,
-//! lengths change by 4, and loads of the tag read its actual place.
+//! If the outer VLAN tag is elsewhere than the program expects ([`TagPlace`]), later offsets move
+//! by 4, lengths change by 4, and loads of the tag read its actual place.
 
 use crate::error::{Error, Result};
-use crate::facts::Facts;
-use crate::items::{Item, Items, Label};
+use crate::facts::InstructionFacts;
+use crate::items::{ItemLabel, Items, ProgramItem};
 use crate::op::{Alu, Ancillary, Cond, MEMORY_CELLS, Op, Operand, Width};
 use crate::packet::{MIN_ETHERTYPE, VISIBLE};
 use crate::program::Program;
-use crate::question::{self, Question};
-use crate::tag::{TAG_LEN, Tag};
+use crate::question::{self, TagTest};
+use crate::tag::{TAG_LEN, TagPlace};
 
 /// The engine that runs the rewritten program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Target {
+pub(crate) enum RewriteTarget {
     /// The kernel's socket filter, which accepts at most `snaplen` bytes.
     Socket {
         /// The limit in bytes.
@@ -30,20 +30,20 @@ pub(crate) enum Target {
     Bytes,
 }
 
-pub(crate) struct Writer<'a> {
+pub(crate) struct ProgramRewriter<'a> {
     program: &'a Program,
-    facts: Facts,
-    target: Target,
+    facts: InstructionFacts,
+    target: RewriteTarget,
     /// The offset of a tag in a packet of the program's link type.
     tag_at: u32,
     pub(crate) items: Items,
-    reject: Label,
+    reject: ItemLabel,
     /// Cells of scratch memory that the program does not use.
     spare: Vec<u32>,
 }
 
-impl<'a> Writer<'a> {
-    pub(crate) fn new(program: &'a Program, target: Target, tag_at: u32) -> Self {
+impl<'a> ProgramRewriter<'a> {
+    pub(crate) fn new(program: &'a Program, target: RewriteTarget, tag_at: u32) -> Self {
         let uses = |cell: u32| {
             program.ops().iter().any(|op| match *op {
                 Op::Store(c) | Op::StoreX(c) | Op::LoadMemory(c) | Op::LoadXMemory(c) => c == cell,
@@ -53,7 +53,7 @@ impl<'a> Writer<'a> {
         let mut items = Items::default();
         Self {
             program,
-            facts: Facts::gather(program.ops(), VISIBLE),
+            facts: InstructionFacts::gather(program.ops(), VISIBLE),
             target,
             tag_at,
             reject: items.label(),
@@ -84,19 +84,23 @@ impl<'a> Writer<'a> {
 
     /// Writes the program for packets without a tag in the bytes, where `plain` describes their
     /// tag, and for packets with a tag in the bytes.
-    pub(crate) fn both(&mut self, plain: Tag) -> Result<()> {
-        let question = Question { tag_at: self.tag_at, plain, in_bytes: self.items.label() };
+    pub(crate) fn both(&mut self, plain: TagPlace) -> Result<()> {
+        let question = TagTest { tag_at: self.tag_at, plain, in_bytes: self.items.label() };
         let chain = question::chain(self.program.ops(), self.tag_at);
         if chain.is_empty() {
             question.first(&mut self.items);
         }
         self.copy(plain, Some((&question, &chain)))?;
         self.items.place(question.in_bytes);
-        self.copy(Tag::InPlace, None)
+        self.copy(TagPlace::InPlace, None)
     }
 
     /// Writes the whole program. Comparisons of a chain include the test for a tag.
-    pub(crate) fn copy(&mut self, tag: Tag, chain: Option<(&Question, &[usize])>) -> Result<()> {
+    pub(crate) fn copy(
+        &mut self,
+        tag: TagPlace,
+        chain: Option<(&TagTest, &[usize])>,
+    ) -> Result<()> {
         let ops = self.program.ops();
         let labels: Vec<_> = ops.iter().map(|_| self.items.label()).collect();
         let target = |at: usize, skip: usize| labels.get(at + 1 + skip).copied();
@@ -120,7 +124,7 @@ impl<'a> Writer<'a> {
                             let is_last = chain.last() == Some(&at);
                             question.compare(&mut self.items, k, (yes, no), is_last);
                         }
-                        _ => self.items.add(Item::Branch { cond, operand, yes, no }),
+                        _ => self.items.add(ProgramItem::Branch { cond, operand, yes, no }),
                     }
                 }
                 op => {
@@ -132,7 +136,7 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    fn operation(&mut self, op: Op, tag: Tag, x_most: u32) -> Result<()> {
+    fn operation(&mut self, op: Op, tag: TagPlace, x_most: u32) -> Result<()> {
         match op {
             Op::LoadAbsolute(width, k) => return self.load(width, k, tag),
             Op::LoadIndirect(width, k) => return self.load_indirect(width, k, tag, x_most),
@@ -141,7 +145,7 @@ impl<'a> Writer<'a> {
                 self.push(op);
                 self.correct_length(tag);
             }
-            Op::LoadXLength if matches!(tag, Tag::TakenOut | Tag::InPlace) => {
+            Op::LoadXLength if matches!(tag, TagPlace::TakenOut | TagPlace::InPlace) => {
                 let a = self.cell()?;
                 self.push(Op::Store(a));
                 self.push(Op::LoadLength);
@@ -151,7 +155,7 @@ impl<'a> Writer<'a> {
             }
             Op::LoadAncillary(field) => self.ancillary(field, tag),
             Op::Alu(Alu::Shl | Alu::Shr, Operand::X)
-                if x_most >= 32 && self.target != Target::Bytes =>
+                if x_most >= 32 && self.target != RewriteTarget::Bytes =>
             {
                 let (a, far, done) = (self.cell()?, self.items.label(), self.items.label());
                 self.push(Op::Store(a));
@@ -179,31 +183,31 @@ impl<'a> Writer<'a> {
 
     fn snaplen(&self) -> u32 {
         match self.target {
-            Target::Socket { snaplen } => snaplen,
-            Target::Bytes => u32::MAX,
+            RewriteTarget::Socket { snaplen } => snaplen,
+            RewriteTarget::Bytes => u32::MAX,
         }
     }
 
     /// Converts A from the length of the packet to the length that the program expects.
-    fn correct_length(&mut self, tag: Tag) {
+    fn correct_length(&mut self, tag: TagPlace) {
         match tag {
-            Tag::TakenOut => self.push(Op::Alu(Alu::Add, Operand::K(TAG_LEN))),
-            Tag::InPlace => self.push(Op::Alu(Alu::Sub, Operand::K(TAG_LEN))),
-            Tag::AsMeant | Tag::Absent => {}
+            TagPlace::TakenOut => self.push(Op::Alu(Alu::Add, Operand::K(TAG_LEN))),
+            TagPlace::InPlace => self.push(Op::Alu(Alu::Sub, Operand::K(TAG_LEN))),
+            TagPlace::AsMeant | TagPlace::Absent => {}
         }
     }
 
-    fn ancillary(&mut self, field: Ancillary, tag: Tag) {
+    fn ancillary(&mut self, field: Ancillary, tag: TagPlace) {
         use Ancillary::{Protocol, VlanPresent, VlanTci, VlanTpid};
         let half = |offset| Op::LoadAbsolute(Width::Half, offset);
         match (field, tag) {
-            (Protocol, Tag::TakenOut) => self.push(Op::LoadAncillary(VlanTpid)),
-            (VlanPresent | VlanTci | VlanTpid, Tag::Absent) => self.push(Op::LoadImmediate(0)),
-            (VlanPresent, Tag::InPlace) => self.push(Op::LoadImmediate(1)),
-            (VlanTpid, Tag::InPlace) => self.push(half(self.tag_at)),
-            (VlanTci, Tag::InPlace) => self.push(half(self.tag_at + 2)),
+            (Protocol, TagPlace::TakenOut) => self.push(Op::LoadAncillary(VlanTpid)),
+            (VlanPresent | VlanTci | VlanTpid, TagPlace::Absent) => self.push(Op::LoadImmediate(0)),
+            (VlanPresent, TagPlace::InPlace) => self.push(Op::LoadImmediate(1)),
+            (VlanTpid, TagPlace::InPlace) => self.push(half(self.tag_at)),
+            (VlanTci, TagPlace::InPlace) => self.push(half(self.tag_at + 2)),
             // As `vlan_set_encap_proto` computes it from the bytes after the tag.
-            (Protocol, Tag::InPlace) => {
+            (Protocol, TagPlace::InPlace) => {
                 let (done, known) = (self.items.label(), self.items.label());
                 let (raw, llc) = (self.items.label(), self.items.label());
                 self.push(half(self.tag_at + TAG_LEN));
@@ -223,7 +227,7 @@ impl<'a> Writer<'a> {
     }
 
     /// X = 4 times the lower half of the byte that the program expects at `k`.
-    fn load_header(&mut self, k: u32, tag: Tag) -> Result<()> {
+    fn load_header(&mut self, k: u32, tag: TagPlace) -> Result<()> {
         if k > VISIBLE {
             self.push(Op::Return(0));
             return Ok(());
@@ -245,18 +249,18 @@ impl<'a> Writer<'a> {
 
     /// The offset in the packet of the `len` bytes that the program expects at `k`; `None` if they
     /// are not contiguous.
-    fn place_of(&self, k: u32, len: u32, tag: Tag) -> Option<u32> {
+    fn place_of(&self, k: u32, len: u32, tag: TagPlace) -> Option<u32> {
         let end = k.saturating_add(len);
         match tag {
-            Tag::AsMeant | Tag::Absent => Some(k),
+            TagPlace::AsMeant | TagPlace::Absent => Some(k),
             _ if end <= self.tag_at => Some(k),
-            Tag::InPlace => (k >= self.tag_at).then(|| k.saturating_add(TAG_LEN)),
-            Tag::TakenOut => (k >= self.tag_at + TAG_LEN).then(|| k - TAG_LEN),
+            TagPlace::InPlace => (k >= self.tag_at).then(|| k.saturating_add(TAG_LEN)),
+            TagPlace::TakenOut => (k >= self.tag_at + TAG_LEN).then(|| k - TAG_LEN),
         }
     }
 
     /// A = the bytes that the program expects at `k`.
-    fn load(&mut self, width: Width, k: u32, tag: Tag) -> Result<()> {
+    fn load(&mut self, width: Width, k: u32, tag: TagPlace) -> Result<()> {
         let end = k.saturating_add(width.bytes());
         if end > VISIBLE {
             self.push(Op::Return(0));
@@ -274,7 +278,7 @@ impl<'a> Writer<'a> {
 
     /// A = the bytes that the program expects from `k` to `end`, in pieces that end at the
     /// boundaries of the tag.
-    fn compose(&mut self, k: u32, end: u32, tag: Tag) -> Result<()> {
+    fn compose(&mut self, k: u32, end: u32, tag: TagPlace) -> Result<()> {
         let mut pieces = Vec::new();
         let mut at = k;
         while at < end {
@@ -304,9 +308,9 @@ impl<'a> Writer<'a> {
 
     /// Operations that load the next of `rest` bytes that the program expects at `at`, and the
     /// number of bytes that they load.
-    fn piece(&self, at: u32, rest: u32, tag: Tag) -> (Vec<Op>, u32) {
+    fn piece(&self, at: u32, rest: u32, tag: TagPlace) -> (Vec<Op>, u32) {
         let inside = at.checked_sub(self.tag_at).filter(|inside| *inside < TAG_LEN);
-        if let (Tag::TakenOut, Some(inside)) = (tag, inside) {
+        if let (TagPlace::TakenOut, Some(inside)) = (tag, inside) {
             let field = if inside < 2 { Ancillary::VlanTpid } else { Ancillary::VlanTci };
             let field = Op::LoadAncillary(field);
             return match (inside % 2, rest) {
@@ -322,22 +326,22 @@ impl<'a> Writer<'a> {
     }
 
     /// A = the bytes that the program expects at X + `k`.
-    fn load_indirect(&mut self, width: Width, k: u32, tag: Tag, x_most: u32) -> Result<()> {
+    fn load_indirect(&mut self, width: Width, k: u32, tag: TagPlace, x_most: u32) -> Result<()> {
         // The offset to add to X behind the tag.
         let (border, behind_k) = match tag {
-            Tag::AsMeant | Tag::Absent => (0, k),
-            Tag::InPlace => (self.tag_at, k.saturating_add(TAG_LEN)),
+            TagPlace::AsMeant | TagPlace::Absent => (0, k),
+            TagPlace::InPlace => (self.tag_at, k.saturating_add(TAG_LEN)),
             // Negative for k < 4, but used only for X + k of at least `border`: the sum is
             // positive.
-            Tag::TakenOut => (self.tag_at + TAG_LEN, k.wrapping_sub(TAG_LEN)),
+            TagPlace::TakenOut => (self.tag_at + TAG_LEN, k.wrapping_sub(TAG_LEN)),
         };
-        let last = k.max(if tag == Tag::InPlace { behind_k } else { k });
+        let last = k.max(if tag == TagPlace::InPlace { behind_k } else { k });
         let Some(most) = VISIBLE.checked_sub(last.saturating_add(width.bytes())) else {
             self.push(Op::Return(0));
             return Ok(());
         };
         let is_split = k < border;
-        let is_checked = x_most > most && self.target != Target::Bytes;
+        let is_checked = x_most > most && self.target != RewriteTarget::Bytes;
         // A is about to be overwritten, so it can hold X for the check.
         if is_checked || is_split {
             self.push(Op::Txa);

@@ -20,11 +20,11 @@ mod tests;
 use std::mem::offset_of;
 
 use self::assembler::{
-    Arithmetic, Assembler, Binary, Condition, Gpr, Logical, Memory, SP, Size, Vector, ZERO,
+    Arithmetic, Assembler, Binary, Condition, Gpr, Logical, Memory, OperandSize, SP, Vector, ZERO,
 };
-use super::code::{Code, Label};
-use super::emit::{self, Machine, Verdict, in_packet};
-use super::graph::{Action, Field, PacketInfo, Register, Subject, full};
+use super::code::{CodeLabel, JitCode};
+use super::emit::{self, AcceptedBytes, Processor, in_packet};
+use super::graph::{ComparedValue, NodeAction, PacketField, PacketInfo, Register, full};
 use super::layout::{Context, Layout};
 use crate::op::{Alu, Cond, Operand, Width};
 use crate::packet::MIN_ETHERTYPE;
@@ -45,15 +45,15 @@ pub(super) struct Aarch64 {
     code: Assembler,
 }
 
-impl Machine for Aarch64 {
+impl Processor for Aarch64 {
     type Condition = Condition;
 
-    fn code(&mut self) -> &mut Code {
+    fn code(&mut self) -> &mut JitCode {
         &mut self.code.code
     }
 
     fn records_entry(&mut self) {
-        self.code.arithmetic_immediate(Size::X, Arithmetic::Sub, (SP, SP, CALL));
+        self.code.arithmetic_immediate(OperandSize::X, Arithmetic::Sub, (SP, SP, CALL));
     }
 
     fn next_record(&mut self, layout: Layout, has_length: bool) {
@@ -68,8 +68,8 @@ impl Machine for Aarch64 {
     }
 
     fn single_entry(&mut self, has_info: bool) {
-        self.code.arithmetic_immediate(Size::X, Arithmetic::Sub, (SP, SP, CALL));
-        self.code.arithmetic_immediate(Size::X, Arithmetic::Add, (END, RECORDS, 8));
+        self.code.arithmetic_immediate(OperandSize::X, Arithmetic::Sub, (SP, SP, CALL));
+        self.code.arithmetic_immediate(OperandSize::X, Arithmetic::Add, (END, RECORDS, 8));
         let context = |offset| Memory::at(RECORDS, offset as i32);
         self.code.load_double(PACKET, context(offset_of!(Context, data)));
         self.code.load(LENGTH, Width::Word, context(offset_of!(Context, len)));
@@ -82,7 +82,7 @@ impl Machine for Aarch64 {
     }
 
     fn leave(&mut self) {
-        self.code.arithmetic_immediate(Size::X, Arithmetic::Add, (SP, SP, CALL));
+        self.code.arithmetic_immediate(OperandSize::X, Arithmetic::Add, (SP, SP, CALL));
         self.code.ret();
     }
 
@@ -94,58 +94,62 @@ impl Machine for Aarch64 {
         self.code.store_word(cell(slot), ZERO);
     }
 
-    fn require(&mut self, len: u32, shorter: Label) {
+    fn require(&mut self, len: u32, shorter: CodeLabel) {
         self.code.compare_immediate(LENGTH, len);
         self.code.jump_if(Condition::Lower, shorter);
     }
 
-    fn action(&mut self, action: Action, reject: Label) {
+    fn action(&mut self, action: NodeAction, reject: CodeLabel) {
         let code = &mut self.code;
         match action {
-            Action::Load(register, Field { offset, width, .. }) => {
+            NodeAction::Load(register, PacketField { offset, width, .. }) => {
                 self.load(gpr(register), width, Memory::at(PACKET, offset));
             }
-            Action::LoadAtX(width, offset) => {
+            NodeAction::LoadAtX(width, offset) => {
                 let place = self.check_at_x(width, offset, reject);
                 self.load(A, width, place);
             }
-            Action::HeaderLength(offset) => {
+            NodeAction::HeaderLength(offset) => {
                 code.load(X, Width::Byte, Memory::at(PACKET, offset));
                 code.four_times_lower_half(X, X);
             }
-            Action::Constant(register, value) => code.mov_immediate(gpr(register), value),
-            Action::LoadInfo(register, what) => code.load(gpr(register), Width::Word, info(what)),
-            Action::Protocol => self.protocol(),
-            Action::LoadCell(register, slot) => code.load(gpr(register), Width::Word, cell(slot)),
-            Action::StoreCell(register, slot) => code.store_word(cell(slot), gpr(register)),
-            Action::Alu(alu, Operand::K(k)) => self.alu_immediate(alu, k),
-            Action::Alu(alu, Operand::X) => self.alu(alu, reject),
-            Action::Negate => code.arithmetic(Size::W, Arithmetic::Sub, (A, ZERO, A)),
-            Action::ToX => code.mov(X, A),
-            Action::ToA => code.mov(A, X),
+            NodeAction::Constant(register, value) => code.mov_immediate(gpr(register), value),
+            NodeAction::LoadInfo(register, what) => {
+                code.load(gpr(register), Width::Word, info(what))
+            }
+            NodeAction::Protocol => self.protocol(),
+            NodeAction::LoadCell(register, slot) => {
+                code.load(gpr(register), Width::Word, cell(slot))
+            }
+            NodeAction::StoreCell(register, slot) => code.store_word(cell(slot), gpr(register)),
+            NodeAction::Alu(alu, Operand::K(k)) => self.alu_immediate(alu, k),
+            NodeAction::Alu(alu, Operand::X) => self.alu(alu, reject),
+            NodeAction::Negate => code.arithmetic(OperandSize::W, Arithmetic::Sub, (A, ZERO, A)),
+            NodeAction::ToX => code.mov(X, A),
+            NodeAction::ToA => code.mov(A, X),
         }
     }
 
     fn compare(
         &mut self,
-        subject: Subject,
+        subject: ComparedValue,
         cond: Cond,
         operand: Operand,
-        reject: Label,
+        reject: CodeLabel,
     ) -> Condition {
         match (subject, operand) {
-            (Subject::Field(field), Operand::K(k)) => {
+            (ComparedValue::Field(field), Operand::K(k)) => {
                 let place = Memory::at(PACKET, field.offset);
                 self.compare_packet(place, field.width, field.mask, cond, k);
             }
-            (Subject::AtX(width, offset), Operand::K(k)) => {
+            (ComparedValue::AtX(width, offset), Operand::K(k)) => {
                 let place = self.check_at_x(width, offset, reject);
                 self.compare_packet(place, width, full(width), cond, k);
             }
             (_, Operand::K(k)) => self.compare_register(A, cond, k),
             (_, Operand::X) => match cond {
                 Cond::Set => self.code.logical(Logical::Ands, ZERO, A, X),
-                _ => self.code.compare(Size::W, A, X),
+                _ => self.code.compare(OperandSize::W, A, X),
             },
         }
         match cond {
@@ -156,7 +160,7 @@ impl Machine for Aarch64 {
         }
     }
 
-    fn member_of_few(&mut self, field: Field, values: &[u32], found: Label) {
+    fn member_of_few(&mut self, field: PacketField, values: &[u32], found: CodeLabel) {
         self.load_masked(field);
         for value in values {
             self.code.compare_immediate(OTHER, *value);
@@ -164,7 +168,7 @@ impl Machine for Aarch64 {
         }
     }
 
-    fn member_of_many(&mut self, field: Field, values: &[[u32; 4]], found: Label) {
+    fn member_of_many(&mut self, field: PacketField, values: &[[u32; 4]], found: CodeLabel) {
         const FIELD: Vector = Vector(0);
         const EQUAL: Vector = Vector(1);
         const ANY: Vector = Vector(2);
@@ -182,31 +186,31 @@ impl Machine for Aarch64 {
         self.code.jump_unless_zero_double(OTHER, found);
     }
 
-    fn verdict(&mut self, verdict: Verdict, next: Label) {
+    fn verdict(&mut self, verdict: AcceptedBytes, next: CodeLabel) {
         let register = match verdict {
-            Verdict::A => A,
-            Verdict::Value(0) => ZERO,
-            Verdict::Value(value) => {
+            AcceptedBytes::A => A,
+            AcceptedBytes::Value(0) => ZERO,
+            AcceptedBytes::Value(value) => {
                 self.code.mov_immediate(OTHER, value);
                 OTHER
             }
         };
         self.code.store_word_and_advance(VERDICTS, register);
-        self.code.arithmetic_immediate(Size::X, Arithmetic::Add, (RECORDS, RECORDS, 8));
-        self.code.compare(Size::X, RECORDS, END);
+        self.code.arithmetic_immediate(OperandSize::X, Arithmetic::Add, (RECORDS, RECORDS, 8));
+        self.code.compare(OperandSize::X, RECORDS, END);
         self.code.jump_if(Condition::NotEqual, next);
         self.leave();
     }
 
-    fn jump(&mut self, label: Label) {
+    fn jump(&mut self, label: CodeLabel) {
         self.code.jump(label);
     }
 
-    fn jump_if(&mut self, condition: Condition, label: Label) {
+    fn jump_if(&mut self, condition: Condition, label: CodeLabel) {
         self.code.jump_if(condition, label);
     }
 
-    fn jump_unless(&mut self, condition: Condition, label: Label) {
+    fn jump_unless(&mut self, condition: Condition, label: CodeLabel) {
         self.code.jump_if(condition.opposite(), label);
     }
 
@@ -233,8 +237,8 @@ impl Aarch64 {
     fn alu_immediate(&mut self, alu: Alu, k: u32) {
         let code = &mut self.code;
         match alu {
-            Alu::Add => code.arithmetic_immediate(Size::W, Arithmetic::Add, (A, A, k)),
-            Alu::Sub => code.arithmetic_immediate(Size::W, Arithmetic::Sub, (A, A, k)),
+            Alu::Add => code.arithmetic_immediate(OperandSize::W, Arithmetic::Add, (A, A, k)),
+            Alu::Sub => code.arithmetic_immediate(OperandSize::W, Arithmetic::Sub, (A, A, k)),
             Alu::And => code.logical_immediate(Logical::And, A, A, k),
             Alu::Or => code.logical_immediate(Logical::Orr, A, A, k),
             Alu::Xor => code.logical_immediate(Logical::Eor, A, A, k),
@@ -262,11 +266,11 @@ impl Aarch64 {
         }
     }
 
-    fn alu(&mut self, alu: Alu, reject: Label) {
+    fn alu(&mut self, alu: Alu, reject: CodeLabel) {
         let code = &mut self.code;
         match alu {
-            Alu::Add => code.arithmetic(Size::W, Arithmetic::Add, (A, A, X)),
-            Alu::Sub => code.arithmetic(Size::W, Arithmetic::Sub, (A, A, X)),
+            Alu::Add => code.arithmetic(OperandSize::W, Arithmetic::Add, (A, A, X)),
+            Alu::Sub => code.arithmetic(OperandSize::W, Arithmetic::Sub, (A, A, X)),
             Alu::And => code.logical(Logical::And, A, A, X),
             Alu::Or => code.logical(Logical::Orr, A, A, X),
             Alu::Xor => code.logical(Logical::Eor, A, A, X),
@@ -324,19 +328,19 @@ impl Aarch64 {
 
     /// Rejects a packet that ends before the bytes at X plus `offset` do. Returns their address,
     /// which is valid until X7 changes.
-    fn check_at_x(&mut self, width: Width, offset: i32, reject: Label) -> Memory {
+    fn check_at_x(&mut self, width: Width, offset: i32, reject: CodeLabel) -> Memory {
         let bytes = width.bytes() as i32;
         // X and the end of the bytes are below 2³², so their sum does not wrap.
         let end = offset.wrapping_add(bytes) as u32;
-        self.code.arithmetic_immediate(Size::X, Arithmetic::Add, (OTHER, X, end));
-        self.code.compare(Size::X, OTHER, LENGTH);
+        self.code.arithmetic_immediate(OperandSize::X, Arithmetic::Add, (OTHER, X, end));
+        self.code.compare(OperandSize::X, OTHER, LENGTH);
         self.code.jump_if(Condition::Higher, reject);
-        self.code.arithmetic(Size::X, Arithmetic::Add, (OTHER, OTHER, PACKET));
+        self.code.arithmetic(OperandSize::X, Arithmetic::Add, (OTHER, OTHER, PACKET));
         Memory::at(OTHER, -bytes)
     }
 
     /// Loads the bytes of the field into X7, in network order and masked.
-    fn load_masked(&mut self, Field { offset, width, mask }: Field) {
+    fn load_masked(&mut self, PacketField { offset, width, mask }: PacketField) {
         self.code.load(OTHER, width, Memory::at(PACKET, offset));
         if mask != full(width) {
             let mask = in_packet(width, mask);

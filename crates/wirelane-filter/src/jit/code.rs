@@ -3,43 +3,43 @@
 
 /// A place in the code, which may be bound later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Label(usize);
+pub(super) struct CodeLabel(usize);
 
 /// Instructions, their labels and constants.
 #[derive(Default)]
-pub(super) struct Code {
+pub(super) struct JitCode {
     bytes: Vec<u8>,
     /// The position of each label.
     labels: Vec<Option<usize>>,
     /// Constants of 16 bytes, after the instructions.
     constants: Vec<[u32; 4]>,
-    links: Vec<Link>,
+    links: Vec<Fixup>,
 }
 
 /// An instruction that holds a distance to its target, which is known only at the end.
 #[derive(Clone, Copy)]
-struct Link {
+struct Fixup {
     from: usize,
-    goal: Goal,
+    goal: FixupTarget,
 }
 
 #[derive(Clone, Copy)]
-enum Goal {
-    Label(Label),
+enum FixupTarget {
+    Label(CodeLabel),
     Constant(usize),
 }
 
 /// Longer code, in bytes, is refused; the longest filter needs less.
 const MAX: usize = 1 << 24;
 
-impl Code {
-    pub(super) fn label(&mut self) -> Label {
+impl JitCode {
+    pub(super) fn label(&mut self) -> CodeLabel {
         self.labels.push(None);
-        Label(self.labels.len() - 1)
+        CodeLabel(self.labels.len() - 1)
     }
 
     /// Binds `label` to the current position.
-    pub(super) fn bind(&mut self, label: Label) {
+    pub(super) fn bind(&mut self, label: CodeLabel) {
         if let Some(place) = self.labels.get_mut(label.0) {
             *place = Some(self.bytes.len());
         }
@@ -59,14 +59,14 @@ impl Code {
     }
 
     /// Records that the distance from here to `label` must be filled in.
-    pub(super) fn link(&mut self, label: Label) {
-        self.links.push(Link { from: self.bytes.len(), goal: Goal::Label(label) });
+    pub(super) fn link(&mut self, label: CodeLabel) {
+        self.links.push(Fixup { from: self.bytes.len(), goal: FixupTarget::Label(label) });
     }
 
     /// Records that the distance from here to a constant of these words must be filled in.
     pub(super) fn link_constant(&mut self, constant: [u32; 4]) {
-        let goal = Goal::Constant(self.constants.len());
-        self.links.push(Link { from: self.bytes.len(), goal });
+        let goal = FixupTarget::Constant(self.constants.len());
+        self.links.push(Fixup { from: self.bytes.len(), goal });
         self.constants.push(constant);
     }
 
@@ -90,10 +90,10 @@ impl Code {
         if self.bytes.len() > MAX {
             return None;
         }
-        for Link { from, goal } in self.links {
+        for Fixup { from, goal } in self.links {
             let place = match goal {
-                Goal::Label(label) => self.labels.get(label.0).copied().flatten()?,
-                Goal::Constant(index) => constants + index * 16,
+                FixupTarget::Label(label) => self.labels.get(label.0).copied().flatten()?,
+                FixupTarget::Constant(index) => constants + index * 16,
             };
             fill(&mut self.bytes, from, place as i64 - from as i64)?;
         }

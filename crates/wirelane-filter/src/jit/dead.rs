@@ -1,6 +1,6 @@
 //! The second pass over the graph of a program: removes dead code.
 
-use super::graph::{A, Action, Node, Subject, X, decided, full};
+use super::graph::{A, ComparedValue, Node, NodeAction, X, decided, full};
 use crate::op::Operand;
 
 /// Drops loads and arithmetic whose result is never read. Returns the registers and cells that are
@@ -16,9 +16,9 @@ pub(super) fn drop(nodes: &mut [Node]) -> u32 {
             Some(Node::Test { subject, operand, then, otherwise, .. }) => {
                 let mut reads = if *operand == Operand::X { X } else { 0 };
                 match subject {
-                    Subject::A => reads |= A,
-                    Subject::AtX(..) => reads |= X,
-                    Subject::Field(_) => {}
+                    ComparedValue::A => reads |= A,
+                    ComparedValue::AtX(..) => reads |= X,
+                    ComparedValue::Field(_) => {}
                 }
                 after(*then) | after(*otherwise) | reads
             }
@@ -48,20 +48,25 @@ pub(super) fn drop(nodes: &mut [Node]) -> u32 {
 
 /// Merges a load at X into the comparison after it, if no other node reads the loaded value.
 fn fuse_load(nodes: &mut [Node], place: usize, live: &[u32]) {
-    let Some(Node::Step { require: None, action: Some(Action::LoadAtX(width, offset)), next }) =
+    let Some(Node::Step { require: None, action: Some(NodeAction::LoadAtX(width, offset)), next }) =
         nodes.get(place)
     else {
         return;
     };
-    let Some(Node::Test { subject: Subject::A, cond, operand: Operand::K(k), then, otherwise }) =
-        nodes.get(*next)
+    let Some(Node::Test {
+        subject: ComparedValue::A,
+        cond,
+        operand: Operand::K(k),
+        then,
+        otherwise,
+    }) = nodes.get(*next)
     else {
         return;
     };
     let dead = |next: &usize| live.get(*next).is_some_and(|live| live & A == 0);
     // A constant outside the range of the bytes cannot be converted to their order.
     if dead(then) && dead(otherwise) && decided(*cond, full(*width), *k).is_none() {
-        let subject = Subject::AtX(*width, *offset);
+        let subject = ComparedValue::AtX(*width, *offset);
         let (cond, operand, then, otherwise) = (*cond, Operand::K(*k), *then, *otherwise);
         if let Some(node) = nodes.get_mut(place) {
             *node = Node::Test { subject, cond, operand, then, otherwise };

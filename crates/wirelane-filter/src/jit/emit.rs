@@ -8,9 +8,11 @@
 
 use std::mem::offset_of;
 
-use super::code::{Code, Label};
+use super::code::{CodeLabel, JitCode};
 use super::flow::{self, Graph};
-use super::graph::{self, Action, Field, Node, PacketInfo, Register, Set, Subject};
+use super::graph::{
+    self, ComparedValue, Node, NodeAction, PacketField, PacketInfo, Register, ValueSet,
+};
 use super::layout::{Context, Layout};
 use crate::op::{Cond, Op, Operand, Width};
 
@@ -29,12 +31,12 @@ pub(super) struct Emitted {
 ///
 /// The machine chooses registers for A and X, the packet and its length, the address of the next
 /// verdict, and the rest of the array of records.
-pub(super) trait Machine: Default {
+pub(super) trait Processor: Default {
     /// The result of a comparison, for a conditional jump.
     type Condition: Copy;
 
     /// The code so far.
-    fn code(&mut self) -> &mut Code;
+    fn code(&mut self) -> &mut JitCode;
 
     /// `fn(records, verdicts, end of records)` begins.
     fn records_entry(&mut self);
@@ -57,35 +59,35 @@ pub(super) trait Machine: Default {
     fn clear_cell(&mut self, slot: u8);
 
     /// Jumps to `shorter` if the packet has fewer than `len` bytes.
-    fn require(&mut self, len: u32, shorter: Label);
+    fn require(&mut self, len: u32, shorter: CodeLabel);
 
     /// Performs the action, or jumps to `reject`.
-    fn action(&mut self, action: Action, reject: Label);
+    fn action(&mut self, action: NodeAction, reject: CodeLabel);
 
     /// Compares, and returns the condition under which the comparison holds; or jumps to `reject`.
     fn compare(
         &mut self,
-        subject: Subject,
+        subject: ComparedValue,
         cond: Cond,
         operand: Operand,
-        reject: Label,
+        reject: CodeLabel,
     ) -> Self::Condition;
 
     /// Jumps to `found` if the field has one of the values, which are in the byte order of the
     /// packet. Compares them one by one.
-    fn member_of_few(&mut self, field: Field, values: &[u32], found: Label);
+    fn member_of_few(&mut self, field: PacketField, values: &[u32], found: CodeLabel);
 
     /// The same, for four values at a time and without branches that could be mispredicted.
-    fn member_of_many(&mut self, field: Field, values: &[[u32; 4]], found: Label);
+    fn member_of_many(&mut self, field: PacketField, values: &[[u32; 4]], found: CodeLabel);
 
     /// Writes the verdict, A or a value, and jumps to `next` while records are left.
-    fn verdict(&mut self, verdict: Verdict, next: Label);
+    fn verdict(&mut self, verdict: AcceptedBytes, next: CodeLabel);
 
-    fn jump(&mut self, label: Label);
+    fn jump(&mut self, label: CodeLabel);
 
-    fn jump_if(&mut self, condition: Self::Condition, label: Label);
+    fn jump_if(&mut self, condition: Self::Condition, label: CodeLabel);
 
-    fn jump_unless(&mut self, condition: Self::Condition, label: Label);
+    fn jump_unless(&mut self, condition: Self::Condition, label: CodeLabel);
 
     /// The code with every distance filled in; `None` if a distance is too long.
     fn finish(self) -> Option<Vec<u8>>;
@@ -93,7 +95,7 @@ pub(super) trait Machine: Default {
 
 /// The number of accepted bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum AcceptedBytes {
     A,
     Value(u32),
 }
@@ -104,8 +106,8 @@ const SHORT: i32 = 60;
 const FEW: usize = 5;
 
 /// Machine code for a checked program; `None` if it reads unsupported data.
-pub(super) fn emit<M: Machine>(program: &[Op], layout: Option<Layout>) -> Option<Emitted> {
-    let mut emitter = Emitter::<M>::new();
+pub(super) fn emit<M: Processor>(program: &[Op], layout: Option<Layout>) -> Option<Emitted> {
+    let mut emitter = JitEmitter::<M>::new();
     let has_ancillary = program.iter().any(|op| matches!(op, Op::LoadAncillary(_)));
     let layout = layout.filter(|_| !has_ancillary);
     let has_length = program.iter().any(|op| matches!(op, Op::LoadLength | Op::LoadXLength));
@@ -128,7 +130,7 @@ pub(super) fn emit<M: Machine>(program: &[Op], layout: Option<Layout>) -> Option
     emitter.bind(slow);
     emitter.graph(&Graph::new(program, 0)?);
     emitter.bind(emitter.reject);
-    emitter.machine.verdict(Verdict::Value(0), emitter.next);
+    emitter.machine.verdict(AcceptedBytes::Value(0), emitter.next);
     let single = emitter.machine.code().len();
     emitter.machine.single_entry(has_ancillary || has_length);
     emitter.machine.jump(body);
@@ -141,26 +143,26 @@ pub(super) fn emit<M: Machine>(program: &[Op], layout: Option<Layout>) -> Option
     })
 }
 
-struct Emitter<M> {
+struct JitEmitter<M> {
     machine: M,
     /// The next packet of the array.
-    next: Label,
+    next: CodeLabel,
     /// The verdict for a packet that is too short.
-    reject: Label,
+    reject: CodeLabel,
 }
 
-impl<M: Machine> Emitter<M> {
+impl<M: Processor> JitEmitter<M> {
     fn new() -> Self {
         let mut machine = M::default();
         let (next, reject) = (machine.code().label(), machine.code().label());
         Self { machine, next, reject }
     }
 
-    fn label(&mut self) -> Label {
+    fn label(&mut self) -> CodeLabel {
         self.machine.code().label()
     }
 
-    fn bind(&mut self, label: Label) {
+    fn bind(&mut self, label: CodeLabel) {
         self.machine.code().bind(label);
     }
 
@@ -207,13 +209,13 @@ impl<M: Machine> Emitter<M> {
                 sets.iter().for_each(|set| self.member(set, targets.label(*then, self.reject)));
                 self.jump(*otherwise, targets);
             }
-            Node::Return(value) => self.machine.verdict(Verdict::Value(*value), self.next),
-            Node::ReturnA => self.machine.verdict(Verdict::A, self.next),
+            Node::Return(value) => self.machine.verdict(AcceptedBytes::Value(*value), self.next),
+            Node::ReturnA => self.machine.verdict(AcceptedBytes::A, self.next),
         }
     }
 
     /// Jumps to `found` if the field has one of the values.
-    fn member(&mut self, Set { field, values }: &Set, found: Label) {
+    fn member(&mut self, ValueSet { field, values }: &ValueSet, found: CodeLabel) {
         let mut values: Vec<_> =
             values.iter().map(|value| in_packet(field.width, *value)).collect();
         values.sort_unstable();
@@ -253,13 +255,13 @@ impl<M: Machine> Emitter<M> {
 
 /// The labels of the nodes of a graph, and the node that follows in the code.
 struct Targets<'a> {
-    labels: &'a [Label],
+    labels: &'a [CodeLabel],
     after: usize,
 }
 
 impl Targets<'_> {
     /// The label of a node; every edge leads to one.
-    fn label(&self, place: usize, otherwise: Label) -> Label {
+    fn label(&self, place: usize, otherwise: CodeLabel) -> CodeLabel {
         self.labels.get(place).copied().unwrap_or(otherwise)
     }
 }

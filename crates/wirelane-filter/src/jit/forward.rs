@@ -1,7 +1,9 @@
 //! The first pass over the graph of a program: finds the facts that hold on every path to an
 //! instruction.
 
-use super::graph::{Action, Field, Node, PacketInfo, Register, Subject, decided, end, full};
+use super::graph::{
+    ComparedValue, Node, NodeAction, PacketField, PacketInfo, Register, decided, end, full,
+};
 use crate::op::{Alu, Ancillary, Cond, MEMORY_CELLS, Op, Operand, Width};
 
 /// Number of bytes that determine the protocol of an Ethernet frame.
@@ -9,38 +11,38 @@ const PROTOCOL_END: i32 = 16;
 
 /// The known contents of a register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Known {
+enum KnownValue {
     Nothing,
     Constant(u32),
     /// Bytes of the packet, which is long enough for them.
-    Field(Field),
+    Field(PacketField),
 }
 
 /// Facts that hold on every path to an instruction.
 #[derive(Clone, Copy)]
-struct State {
-    a: Known,
-    x: Known,
+struct PathFacts {
+    a: KnownValue,
+    x: KnownValue,
     /// The packet has at least this many bytes.
     len: i32,
 }
 
-impl State {
+impl PathFacts {
     fn meet(self, other: Self) -> Self {
-        let known = |one, two| if one == two { one } else { Known::Nothing };
+        let known = |one, two| if one == two { one } else { KnownValue::Nothing };
         Self { a: known(self.a, other.a), x: known(self.x, other.x), len: self.len.min(other.len) }
     }
 }
 
-struct Forward {
-    states: Vec<Option<State>>,
+struct ForwardPass {
+    states: Vec<Option<PathFacts>>,
 }
 
 /// The nodes of a checked program for packets of at least `shortest` bytes; `None` if it reads
 /// unsupported data.
 pub(super) fn run(program: &[Op], shortest: i32) -> Option<Vec<Node>> {
-    let mut forward = Forward { states: vec![None; program.len()] };
-    let entry = State { a: Known::Constant(0), x: Known::Constant(0), len: shortest };
+    let mut forward = ForwardPass { states: vec![None; program.len()] };
+    let entry = PathFacts { a: KnownValue::Constant(0), x: KnownValue::Constant(0), len: shortest };
     forward.reach(0, entry)?;
     (program.iter().enumerate())
         .map(|(place, op)| match forward.states.get(place).copied().flatten() {
@@ -50,15 +52,15 @@ pub(super) fn run(program: &[Op], shortest: i32) -> Option<Vec<Node>> {
         .collect()
 }
 
-impl Forward {
+impl ForwardPass {
     /// Records that `place` is also reached in `state`.
-    fn reach(&mut self, place: usize, state: State) -> Option<usize> {
+    fn reach(&mut self, place: usize, state: PathFacts) -> Option<usize> {
         let slot = self.states.get_mut(place)?;
         *slot = Some(slot.map_or(state, |other| other.meet(state)));
         Some(place)
     }
 
-    fn node(&mut self, place: usize, op: Op, mut state: State) -> Option<Node> {
+    fn node(&mut self, place: usize, op: Op, mut state: PathFacts) -> Option<Node> {
         use Register::{A, X};
         let mut require = None;
         let action = match op {
@@ -66,69 +68,81 @@ impl Forward {
                 // The offset exceeds the length of any packet.
                 let Some(end) = end(offset, width) else { return Some(Node::Return(0)) };
                 require = state.require(end);
-                let field = Field { offset: offset as i32, width, mask: full(width) };
-                state.a = Known::Field(field);
-                Action::Load(A, field)
+                let field = PacketField { offset: offset as i32, width, mask: full(width) };
+                state.a = KnownValue::Field(field);
+                NodeAction::Load(A, field)
             }
             Op::LoadXHeader(offset) => {
                 let Some(end) = end(offset, Width::Byte) else { return Some(Node::Return(0)) };
                 require = state.require(end);
-                state.x = Known::Nothing;
-                Action::HeaderLength(offset as i32)
+                state.x = KnownValue::Nothing;
+                NodeAction::HeaderLength(offset as i32)
             }
             Op::LoadIndirect(width, offset) => {
                 if end(offset, width).is_none() {
                     return Some(Node::Return(0));
                 }
-                state.a = Known::Nothing;
-                Action::LoadAtX(width, offset as i32)
+                state.a = KnownValue::Nothing;
+                NodeAction::LoadAtX(width, offset as i32)
             }
             Op::LoadAncillary(field) => {
                 let action = match field {
-                    Ancillary::Queue => Action::LoadInfo(A, PacketInfo::Queue),
-                    Ancillary::PacketType => Action::LoadInfo(A, PacketInfo::PacketType),
-                    Ancillary::InterfaceIndex => Action::LoadInfo(A, PacketInfo::InterfaceIndex),
+                    Ancillary::Queue => NodeAction::LoadInfo(A, PacketInfo::Queue),
+                    Ancillary::PacketType => NodeAction::LoadInfo(A, PacketInfo::PacketType),
+                    Ancillary::InterfaceIndex => {
+                        NodeAction::LoadInfo(A, PacketInfo::InterfaceIndex)
+                    }
                     Ancillary::Protocol => {
                         require = state.require(PROTOCOL_END);
-                        Action::Protocol
+                        NodeAction::Protocol
                     }
                     // VLAN tags are in the packet data here.
                     Ancillary::VlanTci | Ancillary::VlanPresent | Ancillary::VlanTpid => {
-                        Action::Constant(A, 0)
+                        NodeAction::Constant(A, 0)
                     }
                     _ => return None,
                 };
                 let known = match action {
-                    Action::Constant(_, value) => Known::Constant(value),
-                    _ => Known::Nothing,
+                    NodeAction::Constant(_, value) => KnownValue::Constant(value),
+                    _ => KnownValue::Nothing,
                 };
                 state.set(A, known, action)
             }
-            Op::LoadLength => state.set(A, Known::Nothing, Action::LoadInfo(A, PacketInfo::Length)),
-            Op::LoadXLength => {
-                state.set(X, Known::Nothing, Action::LoadInfo(X, PacketInfo::Length))
+            Op::LoadLength => {
+                state.set(A, KnownValue::Nothing, NodeAction::LoadInfo(A, PacketInfo::Length))
             }
-            Op::LoadImmediate(k) => state.set(A, Known::Constant(k), Action::Constant(A, k)),
-            Op::LoadXImmediate(k) => state.set(X, Known::Constant(k), Action::Constant(X, k)),
-            Op::LoadMemory(k) => state.set(A, Known::Nothing, Action::LoadCell(A, cell(k)?)),
-            Op::LoadXMemory(k) => state.set(X, Known::Nothing, Action::LoadCell(X, cell(k)?)),
-            Op::Store(k) => Action::StoreCell(A, cell(k)?),
-            Op::StoreX(k) => Action::StoreCell(X, cell(k)?),
-            Op::Tax => state.set(X, state.a, Action::ToX),
-            Op::Txa => state.set(A, state.x, Action::ToA),
-            Op::Negate => state.set(A, Known::Nothing, Action::Negate),
+            Op::LoadXLength => {
+                state.set(X, KnownValue::Nothing, NodeAction::LoadInfo(X, PacketInfo::Length))
+            }
+            Op::LoadImmediate(k) => {
+                state.set(A, KnownValue::Constant(k), NodeAction::Constant(A, k))
+            }
+            Op::LoadXImmediate(k) => {
+                state.set(X, KnownValue::Constant(k), NodeAction::Constant(X, k))
+            }
+            Op::LoadMemory(k) => {
+                state.set(A, KnownValue::Nothing, NodeAction::LoadCell(A, cell(k)?))
+            }
+            Op::LoadXMemory(k) => {
+                state.set(X, KnownValue::Nothing, NodeAction::LoadCell(X, cell(k)?))
+            }
+            Op::Store(k) => NodeAction::StoreCell(A, cell(k)?),
+            Op::StoreX(k) => NodeAction::StoreCell(X, cell(k)?),
+            Op::Tax => state.set(X, state.a, NodeAction::ToX),
+            Op::Txa => state.set(A, state.x, NodeAction::ToA),
+            Op::Negate => state.set(A, KnownValue::Nothing, NodeAction::Negate),
             Op::Alu(alu, operand) => {
                 let operand = state.operand(operand);
                 if matches!(alu, Alu::Div | Alu::Mod) && operand == Operand::K(0) {
                     return Some(Node::Return(0));
                 }
                 let known = match (alu, state.a, operand) {
-                    (Alu::And, Known::Field(field), Operand::K(mask)) => {
-                        Known::Field(Field { mask: field.mask & mask, ..field })
+                    (Alu::And, KnownValue::Field(field), Operand::K(mask)) => {
+                        KnownValue::Field(PacketField { mask: field.mask & mask, ..field })
                     }
-                    _ => Known::Nothing,
+                    _ => KnownValue::Nothing,
                 };
-                state.set(A, known, Action::Alu(alu, operand))
+                state.set(A, known, NodeAction::Alu(alu, operand))
             }
             Op::Branch { cond, operand, jt, jf } => {
                 let targets = (place + 1 + usize::from(jt), place + 1 + usize::from(jf));
@@ -141,7 +155,7 @@ impl Forward {
             Op::Return(k) => return Some(Node::Return(k)),
             Op::ReturnA => {
                 return Some(match state.a {
-                    Known::Constant(value) => Node::Return(value),
+                    KnownValue::Constant(value) => Node::Return(value),
                     _ => Node::ReturnA,
                 });
             }
@@ -155,13 +169,13 @@ impl Forward {
         cond: Cond,
         operand: Operand,
         (then, otherwise): (usize, usize),
-        state: State,
+        state: PathFacts,
     ) -> Option<Node> {
         let operand = state.operand(operand);
         let decided = match (state.a, operand) {
             _ if then == otherwise => Some(true),
-            (Known::Constant(a), Operand::K(value)) => Some(holds(cond, a, value)),
-            (Known::Field(field), Operand::K(value)) => decided(cond, field.mask, value),
+            (KnownValue::Constant(a), Operand::K(value)) => Some(holds(cond, a, value)),
+            (KnownValue::Field(field), Operand::K(value)) => decided(cond, field.mask, value),
             _ => None,
         };
         if let Some(holds) = decided {
@@ -169,8 +183,8 @@ impl Forward {
             return Some(Node::Step { require: None, action: None, next });
         }
         let subject = match (state.a, operand) {
-            (Known::Field(field), Operand::K(_)) => Subject::Field(field),
-            _ => Subject::A,
+            (KnownValue::Field(field), Operand::K(_)) => ComparedValue::Field(field),
+            _ => ComparedValue::A,
         };
         let then = self.reach(then, state)?;
         let otherwise = self.reach(otherwise, state)?;
@@ -178,9 +192,9 @@ impl Forward {
     }
 }
 
-impl State {
+impl PathFacts {
     /// Records the new contents of `register`, and returns `action`.
-    fn set(&mut self, register: Register, known: Known, action: Action) -> Action {
+    fn set(&mut self, register: Register, known: KnownValue, action: NodeAction) -> NodeAction {
         match register {
             Register::A => self.a = known,
             Register::X => self.x = known,
@@ -197,7 +211,7 @@ impl State {
 
     fn operand(&self, operand: Operand) -> Operand {
         match (operand, self.x) {
-            (Operand::X, Known::Constant(value)) => Operand::K(value),
+            (Operand::X, KnownValue::Constant(value)) => Operand::K(value),
             _ => operand,
         }
     }

@@ -4,7 +4,7 @@ use crate::op::{Alu, Cond, Operand, Width};
 
 /// Bytes of the packet at a fixed offset, as a number in network order under a mask.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Field {
+pub(super) struct PacketField {
     pub(super) offset: i32,
     pub(super) width: Width,
     pub(super) mask: u32,
@@ -28,9 +28,9 @@ pub(super) enum PacketInfo {
 
 /// The operation of a node. The length was checked before loads at fixed places.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Action {
+pub(super) enum NodeAction {
     /// A or X becomes bytes of the packet.
-    Load(Register, Field),
+    Load(Register, PacketField),
     /// A becomes the bytes of the packet at X plus an offset; the packet is rejected if it ends
     /// before them.
     LoadAtX(Width, i32),
@@ -53,17 +53,17 @@ pub(super) enum Action {
 
 /// The left operand of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Subject {
+pub(super) enum ComparedValue {
     A,
-    Field(Field),
-    /// Bytes of the packet at X plus an offset, as in [`Action::LoadAtX`].
+    Field(PacketField),
+    /// Bytes of the packet at X plus an offset, as in [`NodeAction::LoadAtX`].
     AtX(Width, i32),
 }
 
 /// The values to compare a field with.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Set {
-    pub(super) field: Field,
+pub(super) struct ValueSet {
+    pub(super) field: PacketField,
     pub(super) values: Vec<u32>,
 }
 
@@ -76,11 +76,11 @@ pub(super) enum Node {
     /// Rejects a packet shorter than `require` bytes, then performs `action`.
     Step {
         require: Option<i32>,
-        action: Option<Action>,
+        action: Option<NodeAction>,
         next: usize,
     },
     Test {
-        subject: Subject,
+        subject: ComparedValue,
         cond: Cond,
         operand: Operand,
         then: usize,
@@ -88,7 +88,7 @@ pub(super) enum Node {
     },
     /// Whether one of the fields has one of its values.
     Member {
-        sets: Vec<Set>,
+        sets: Vec<ValueSet>,
         then: usize,
         otherwise: usize,
     },
@@ -114,7 +114,7 @@ impl Node {
     }
 }
 
-impl Action {
+impl NodeAction {
     /// The registers and cells that it reads, and those it writes.
     pub(super) fn effect(self) -> (u32, u32) {
         let bit = |register| match register {

@@ -1,6 +1,6 @@
 //! The third pass over the graph of a program: `host a or host b or …` becomes one test.
 
-use super::graph::{Node, Set, Subject};
+use super::graph::{ComparedValue, Node, ValueSet};
 use crate::op::{Cond, Operand};
 
 /// Makes edges skip empty nodes, joins chains into sets, and marks nodes without predecessors as
@@ -75,7 +75,7 @@ const FEWEST: usize = 3;
 fn chain(nodes: &[Node], place: usize, ways: &[u32]) -> Option<Node> {
     let equality = |place: usize| match nodes.get(place)? {
         Node::Test {
-            subject: Subject::Field(field),
+            subject: ComparedValue::Field(field),
             cond: Cond::Equal,
             operand: Operand::K(value),
             then,
@@ -84,14 +84,14 @@ fn chain(nodes: &[Node], place: usize, ways: &[u32]) -> Option<Node> {
         _ => None,
     };
     let (field, value, target, mut last) = equality(place)?;
-    let mut sets = vec![Set { field, values: vec![value] }];
+    let mut sets = vec![ValueSet { field, values: vec![value] }];
     while let Some((field, value, then, otherwise)) = equality(last) {
         if then != target || ways.get(last) != Some(&1) {
             break;
         }
         match sets.iter_mut().find(|set| set.field == field) {
             Some(set) => set.values.push(value),
-            None => sets.push(Set { field, values: vec![value] }),
+            None => sets.push(ValueSet { field, values: vec![value] }),
         }
         last = otherwise;
     }

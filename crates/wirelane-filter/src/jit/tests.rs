@@ -38,7 +38,7 @@ fn nodes(ops: &[Op]) -> Vec<Node> {
 
 #[test]
 fn what_is_known_is_not_done_again() {
-    use super::graph::Subject;
+    use super::graph::ComparedValue;
     // `host a or host b or …`: one membership test, without loads or checks.
     let ops = chain(&[(Width::Word, 26), (Width::Word, 30)], &[1, 2, 3], None);
     let [Node::Step { require: None, action: None, .. }, Node::Member { sets, .. }, ..] =
@@ -60,7 +60,7 @@ fn what_is_known_is_not_done_again() {
     ];
     let nodes = nodes(&ops);
     assert!(matches!(nodes[0], Node::Step { require: None, next: 1, .. }));
-    let subject = Subject::AtX(Width::Half, 16);
+    let subject = ComparedValue::AtX(Width::Half, 16);
     let (cond, operand) = (Cond::Equal, Operand::K(443));
     assert_eq!(nodes[1], Node::Test { subject, cond, operand, then: 6, otherwise: 5 });
     assert_eq!(nodes[2..], [Node::Return(0), Node::Return(1)]);

@@ -15,9 +15,9 @@ mod assembler;
 use std::mem::offset_of;
 
 use self::assembler::{Assembler, Binary, Condition, Gpr, Memory, Shift, Unary, Xmm};
-use super::code::{Code, Label};
-use super::emit::{self, Machine, Verdict, in_packet};
-use super::graph::{Action, Field, PacketInfo, Register, Subject, full};
+use super::code::{CodeLabel, JitCode};
+use super::emit::{self, AcceptedBytes, Processor, in_packet};
+use super::graph::{ComparedValue, NodeAction, PacketField, PacketInfo, Register, full};
 use super::layout::{Context, Layout};
 use crate::op::{Alu, Cond, Operand, Width};
 use crate::packet::MIN_ETHERTYPE;
@@ -28,10 +28,10 @@ pub(super) struct X86_64 {
     code: Assembler,
 }
 
-impl Machine for X86_64 {
+impl Processor for X86_64 {
     type Condition = Condition;
 
-    fn code(&mut self) -> &mut Code {
+    fn code(&mut self) -> &mut JitCode {
         &mut self.code.code
     }
 
@@ -75,52 +75,52 @@ impl Machine for X86_64 {
         self.code.store_immediate(cell(slot), 0);
     }
 
-    fn require(&mut self, len: u32, shorter: Label) {
+    fn require(&mut self, len: u32, shorter: CodeLabel) {
         self.code.binary_immediate(Binary::Cmp, Gpr::R9, len);
         self.code.jump_if(Condition::Below, shorter);
     }
 
-    fn action(&mut self, action: Action, reject: Label) {
+    fn action(&mut self, action: NodeAction, reject: CodeLabel) {
         let code = &mut self.code;
         match action {
-            Action::Load(register, Field { offset, width, .. }) => {
+            NodeAction::Load(register, PacketField { offset, width, .. }) => {
                 self.load(gpr(register), width, Memory::at(Gpr::R8, offset));
             }
-            Action::LoadAtX(width, offset) => {
+            NodeAction::LoadAtX(width, offset) => {
                 let place = self.check_at_x(width, offset, reject);
                 self.load(Gpr::Rax, width, place);
             }
-            Action::HeaderLength(offset) => {
+            NodeAction::HeaderLength(offset) => {
                 code.load_byte(Gpr::Rcx, Memory::at(Gpr::R8, offset));
                 code.binary_immediate(Binary::And, Gpr::Rcx, 0xf);
                 code.shift_immediate(Shift::Left, Gpr::Rcx, 2);
             }
-            Action::Constant(register, value) => code.mov_immediate(gpr(register), value),
-            Action::LoadInfo(register, what) => code.load_word(gpr(register), info(what)),
-            Action::Protocol => self.protocol(),
-            Action::LoadCell(register, slot) => code.load_word(gpr(register), cell(slot)),
-            Action::StoreCell(register, slot) => code.store_word(cell(slot), gpr(register)),
-            Action::Alu(alu, Operand::K(k)) => self.alu_immediate(alu, k),
-            Action::Alu(alu, Operand::X) => self.alu(alu, reject),
-            Action::Negate => code.unary(Unary::Neg, Gpr::Rax),
-            Action::ToX => code.mov(Gpr::Rcx, Gpr::Rax),
-            Action::ToA => code.mov(Gpr::Rax, Gpr::Rcx),
+            NodeAction::Constant(register, value) => code.mov_immediate(gpr(register), value),
+            NodeAction::LoadInfo(register, what) => code.load_word(gpr(register), info(what)),
+            NodeAction::Protocol => self.protocol(),
+            NodeAction::LoadCell(register, slot) => code.load_word(gpr(register), cell(slot)),
+            NodeAction::StoreCell(register, slot) => code.store_word(cell(slot), gpr(register)),
+            NodeAction::Alu(alu, Operand::K(k)) => self.alu_immediate(alu, k),
+            NodeAction::Alu(alu, Operand::X) => self.alu(alu, reject),
+            NodeAction::Negate => code.unary(Unary::Neg, Gpr::Rax),
+            NodeAction::ToX => code.mov(Gpr::Rcx, Gpr::Rax),
+            NodeAction::ToA => code.mov(Gpr::Rax, Gpr::Rcx),
         }
     }
 
     fn compare(
         &mut self,
-        subject: Subject,
+        subject: ComparedValue,
         cond: Cond,
         operand: Operand,
-        reject: Label,
+        reject: CodeLabel,
     ) -> Condition {
         match (subject, operand) {
-            (Subject::Field(field), Operand::K(k)) => {
+            (ComparedValue::Field(field), Operand::K(k)) => {
                 let place = Memory::at(Gpr::R8, field.offset);
                 self.compare_packet(place, field.width, field.mask, cond, k)
             }
-            (Subject::AtX(width, offset), Operand::K(k)) => {
+            (ComparedValue::AtX(width, offset), Operand::K(k)) => {
                 let place = self.check_at_x(width, offset, reject);
                 self.compare_packet(place, width, full(width), cond, k)
             }
@@ -138,7 +138,7 @@ impl Machine for X86_64 {
         }
     }
 
-    fn member_of_few(&mut self, field: Field, values: &[u32], found: Label) {
+    fn member_of_few(&mut self, field: PacketField, values: &[u32], found: CodeLabel) {
         self.load_masked(field);
         for value in values {
             self.code.binary_immediate(Binary::Cmp, Gpr::R10, *value);
@@ -146,7 +146,7 @@ impl Machine for X86_64 {
         }
     }
 
-    fn member_of_many(&mut self, field: Field, values: &[[u32; 4]], found: Label) {
+    fn member_of_many(&mut self, field: PacketField, values: &[[u32; 4]], found: CodeLabel) {
         self.load_masked(field);
         self.code.broadcast(Xmm::X0, Gpr::R10);
         for (index, four) in values.iter().enumerate() {
@@ -162,11 +162,11 @@ impl Machine for X86_64 {
         self.code.jump_if(Condition::NotEqual, found);
     }
 
-    fn verdict(&mut self, verdict: Verdict, next: Label) {
+    fn verdict(&mut self, verdict: AcceptedBytes, next: CodeLabel) {
         let place = Memory::at(Gpr::Rsi, 0);
         match verdict {
-            Verdict::A => self.code.store_word(place, Gpr::Rax),
-            Verdict::Value(value) => self.code.store_immediate(place, value),
+            AcceptedBytes::A => self.code.store_word(place, Gpr::Rax),
+            AcceptedBytes::Value(value) => self.code.store_immediate(place, value),
         }
         self.code.binary64_immediate(Binary::Add, Gpr::Rsi, 4);
         self.code.binary64_immediate(Binary::Add, Gpr::Rdi, 8);
@@ -175,15 +175,15 @@ impl Machine for X86_64 {
         self.leave();
     }
 
-    fn jump(&mut self, label: Label) {
+    fn jump(&mut self, label: CodeLabel) {
         self.code.jump(label);
     }
 
-    fn jump_if(&mut self, condition: Condition, label: Label) {
+    fn jump_if(&mut self, condition: Condition, label: CodeLabel) {
         self.code.jump_if(condition, label);
     }
 
-    fn jump_unless(&mut self, condition: Condition, label: Label) {
+    fn jump_unless(&mut self, condition: Condition, label: CodeLabel) {
         self.code.jump_if(condition.opposite(), label);
     }
 
@@ -234,7 +234,7 @@ impl X86_64 {
         }
     }
 
-    fn alu(&mut self, alu: Alu, reject: Label) {
+    fn alu(&mut self, alu: Alu, reject: CodeLabel) {
         use Gpr::{Rax, Rcx, Rdx};
         let code = &mut self.code;
         if let Some(op) = binary(alu) {
@@ -311,7 +311,7 @@ impl X86_64 {
     }
 
     /// Loads the bytes of the field into R10, in network order and masked.
-    fn load_masked(&mut self, Field { offset, width, mask }: Field) {
+    fn load_masked(&mut self, PacketField { offset, width, mask }: PacketField) {
         self.load_raw(Gpr::R10, width, Memory::at(Gpr::R8, offset));
         if mask != full(width) {
             self.code.binary_immediate(Binary::And, Gpr::R10, in_packet(width, mask));
@@ -320,7 +320,7 @@ impl X86_64 {
 
     /// Rejects a packet that ends before the bytes at X plus `offset` do. Returns their address,
     /// which is valid until R10 changes.
-    fn check_at_x(&mut self, width: Width, offset: i32, reject: Label) -> Memory {
+    fn check_at_x(&mut self, width: Width, offset: i32, reject: CodeLabel) -> Memory {
         let bytes = width.bytes() as i32;
         // X and the offset are below 2³², so the sum does not wrap. `flow` has ensured that offset
         // + bytes does not wrap either.

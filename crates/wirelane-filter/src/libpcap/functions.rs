@@ -25,8 +25,9 @@ type Symbol = NonNull<c_void>;
 type OpenDead = unsafe extern "C" fn(c_int, c_int) -> *mut c_void;
 type OpenFile = unsafe extern "C" fn(*mut libc::FILE, *mut c_char) -> *mut c_void;
 type Close = unsafe extern "C" fn(*mut c_void);
-type Compile = unsafe extern "C" fn(*mut c_void, *mut Code, *const c_char, c_int, u32) -> c_int;
-type FreeCode = unsafe extern "C" fn(*mut Code);
+type Compile =
+    unsafe extern "C" fn(*mut c_void, *mut BpfProgram, *const c_char, c_int, u32) -> c_int;
+type FreeCode = unsafe extern "C" fn(*mut BpfProgram);
 type LastError = unsafe extern "C" fn(*mut c_void) -> *const c_char;
 type Filter = unsafe extern "C" fn(*const Instruction, *const u8, c_uint, c_uint) -> c_uint;
 type Validate = unsafe extern "C" fn(*const Instruction, c_int) -> c_int;
@@ -34,7 +35,7 @@ type Version = unsafe extern "C" fn() -> *const c_char;
 
 /// `struct bpf_program`. Instructions have the layout of [`Instruction`].
 #[repr(C)]
-pub(super) struct Code {
+pub(super) struct BpfProgram {
     pub(super) len: c_uint,
     pub(super) instructions: *mut Instruction,
 }

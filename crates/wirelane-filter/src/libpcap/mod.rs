@@ -17,7 +17,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use crate::instruction::Instruction;
 
 pub use self::beside::NO_FLAGS;
-use self::functions::{Code, ERROR_SIZE, Functions};
+use self::functions::{BpfProgram, ERROR_SIZE, Functions};
 pub use self::header::file_header;
 
 /// The advice for systems without libpcap.
@@ -102,7 +102,7 @@ impl Libpcap {
             unsafe { (self.functions.close)(handle.as_ptr()) };
             return Err(NO_FLAGS.to_owned());
         }
-        let mut code = Code { len: 0, instructions: ptr::null_mut() };
+        let mut code = BpfProgram { len: 0, instructions: ptr::null_mut() };
         // SAFETY: the handle is open, and its file's bytes are there until the end; the expression
         // is a string; the library fills `code` if it returns 0, with memory of its own that it
         // frees, and its error text stays until the handle is closed.
@@ -201,7 +201,7 @@ mod beside {
     use std::ptr::{self, NonNull};
     use std::sync::OnceLock;
 
-    use super::functions::{Code, ERROR_SIZE, Functions};
+    use super::functions::{BpfProgram, ERROR_SIZE, Functions};
     use super::header::file_header;
 
     /// Why a handle cannot be made to compile for the kernel's view.
@@ -336,7 +336,7 @@ mod beside {
     /// # Safety
     /// The handle is open.
     unsafe fn asks_the_kernel(library: &Functions, pcap: NonNull<c_void>) -> bool {
-        let mut code = Code { len: 0, instructions: ptr::null_mut() };
+        let mut code = BpfProgram { len: 0, instructions: ptr::null_mut() };
         let vlan: &CStr = c"vlan";
         // SAFETY: by contract; the instructions are there until they are freed.
         unsafe {

@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 
 /// The target of a jump.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Label {
+pub(super) enum JumpLabel {
     /// A classic instruction.
     Op(usize),
     /// The common exit that rejects.
@@ -15,15 +15,15 @@ pub(super) enum Label {
     End,
 }
 
-pub(super) struct Code {
+pub(super) struct TranslatedCode {
     insns: Vec<Insn>,
     /// For each classic instruction, the start of its translation.
     starts: Vec<usize>,
     /// Jumps whose distance is not known yet.
-    jumps: Vec<(usize, Label)>,
+    jumps: Vec<(usize, JumpLabel)>,
 }
 
-impl Code {
+impl TranslatedCode {
     /// For a program of `ops` classic instructions.
     pub(super) fn new(ops: usize) -> Self {
         let insns = Vec::with_capacity(4 * ops + 16);
@@ -39,8 +39,8 @@ impl Code {
         self.insns.extend(insns);
     }
 
-    /// Appends a jump whose distance [`Code::finish`] fills in.
-    pub(super) fn jump(&mut self, insn: Insn, label: Label) {
+    /// Appends a jump whose distance [`TranslatedCode::finish`] fills in.
+    pub(super) fn jump(&mut self, insn: Insn, label: JumpLabel) {
         self.jumps.push((self.insns.len(), label));
         self.insns.push(insn);
     }
@@ -51,7 +51,7 @@ impl Code {
     /// A jump that is longer than eBPF allows.
     pub(super) fn finish(mut self, ending: Ending) -> Result<Vec<Insn>> {
         let reject = self.insns.len();
-        if self.jumps.iter().any(|(_, label)| matches!(label, Label::Reject)) {
+        if self.jumps.iter().any(|(_, label)| matches!(label, JumpLabel::Reject)) {
             self.emit([Insn::mov(Reg::R0, 0)]);
             if ending == Ending::Exit {
                 self.emit([Insn::exit()]);
@@ -60,9 +60,9 @@ impl Code {
         let end = self.insns.len();
         for (from, label) in self.jumps {
             let to = match label {
-                Label::Op(at) => self.starts.get(at).copied().unwrap_or(end),
-                Label::Reject => reject,
-                Label::End => end,
+                JumpLabel::Op(at) => self.starts.get(at).copied().unwrap_or(end),
+                JumpLabel::Reject => reject,
+                JumpLabel::End => end,
             };
             let distance = to - from - 1;
             let Ok(offset) = i16::try_from(distance) else {

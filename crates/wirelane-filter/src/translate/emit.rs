@@ -7,7 +7,8 @@
 //! | R4 | scratch of one instruction |
 //! | R6 | the context |
 //! | R7 | X |
-//! | R9 | for packets in several buffers: the length of the whole packet, if the program asks for it |
+//! | R9 | for packets in several buffers: the length of the whole packet, if the program asks for
+//! it |
 //!
 //! M\[0\] to M\[15\] are the 64 bytes below the end of the stack frame. After the prologue, R1, R5
 //! and R8 are unused.
@@ -26,11 +27,11 @@
 //! For a packet in several buffers, only the first buffer is accessible: a load beyond it rejects,
 //! but the length covers the whole packet (`bpf_xdp_get_buff_len`, Linux 5.18).
 
-use super::code::{Code, Label};
+use super::code::{JumpLabel, TranslatedCode};
 use super::target::{Buffers, Ending};
 use crate::ebpf::{Alu as EAlu, Cond as ECond, Insn, Reg, Size};
 use crate::error::Result;
-use crate::facts::{Fact, Facts, end};
+use crate::facts::{Fact, InstructionFacts, end};
 use crate::op::{Alu, Ancillary, Cond, MEMORY_CELLS, Op, Operand, Width};
 use crate::packet::MIN_ETHERTYPE;
 use crate::program::Program;
@@ -42,9 +43,9 @@ use crate::program::Program;
 /// becomes longer than eBPF allows.
 pub fn translate(program: &Program, buffers: Buffers, ending: Ending) -> Result<Vec<Insn>> {
     program.require_portable()?;
-    let facts = Facts::gather(program.ops(), LIMIT);
-    let code = Code::new(program.ops().len());
-    let mut emitter = Emitter { program, buffers, ending, code };
+    let facts = InstructionFacts::gather(program.ops(), LIMIT);
+    let code = TranslatedCode::new(program.ops().len());
+    let mut emitter = EbpfEmitter { program, buffers, ending, code };
     emitter.prologue();
     for (at, op) in program.ops().iter().enumerate() {
         emitter.code.start();
@@ -80,14 +81,14 @@ const X: Reg = Reg::R7;
 const LENGTH: Reg = Reg::R9;
 const MEMORY: i16 = -4 * MEMORY_CELLS as i16;
 
-struct Emitter<'a> {
+struct EbpfEmitter<'a> {
     program: &'a Program,
     buffers: Buffers,
     ending: Ending,
-    code: Code,
+    code: TranslatedCode,
 }
 
-impl Emitter<'_> {
+impl EbpfEmitter<'_> {
     fn prologue(&mut self) {
         if self.ending == Ending::Exit {
             self.code.emit([Insn::mov_reg(CONTEXT, Reg::R1)]);
@@ -136,7 +137,7 @@ impl Emitter<'_> {
             Op::Tax => self.code.emit([Insn::alu32_reg(EAlu::Mov, X, A)]),
             Op::Txa => self.code.emit([Insn::alu32_reg(EAlu::Mov, A, X)]),
             Op::Jump(0) => {}
-            Op::Jump(skip) => self.code.jump(Insn::jump(0), Label::Op(at + 1 + skip as usize)),
+            Op::Jump(skip) => self.code.jump(Insn::jump(0), JumpLabel::Op(at + 1 + skip as usize)),
             Op::Branch { cond, operand, jt, jf } => self.branch(at, cond, operand, (jt, jf)),
             Op::Return(k) => {
                 self.code.emit([Insn::alu32(EAlu::Mov, A, k as i32)]);
@@ -150,14 +151,14 @@ impl Emitter<'_> {
     fn leave(&mut self) {
         match self.ending {
             Ending::Exit => self.code.emit([Insn::exit()]),
-            Ending::FallThrough => self.code.jump(Insn::jump(0), Label::End),
+            Ending::FallThrough => self.code.jump(Insn::jump(0), JumpLabel::End),
         }
     }
 
     /// `to` = bytes of the packet at `k`; at least `present` bytes are known to be present.
     fn load(&mut self, to: Reg, width: Width, k: u32, present: u32) {
         let Some(end) = end(k, width, LIMIT) else {
-            return self.code.jump(Insn::jump(0), Label::Reject);
+            return self.code.jump(Insn::jump(0), JumpLabel::Reject);
         };
         if present < end {
             self.require(end);
@@ -176,18 +177,18 @@ impl Emitter<'_> {
     /// Rejects packets of less than `end` bytes.
     fn require(&mut self, end: u32) {
         self.code.emit([Insn::mov_reg(SCRATCH, DATA), Insn::alu64(EAlu::Add, SCRATCH, end as i32)]);
-        self.code.jump(Insn::jump_if_reg(ECond::Gt, SCRATCH, END, 0), Label::Reject);
+        self.code.jump(Insn::jump_if_reg(ECond::Gt, SCRATCH, END, 0), JumpLabel::Reject);
     }
 
     /// A = bytes of the packet at X + `k`.
     fn load_indirect(&mut self, width: Width, k: u32, x_most: u32) {
         let Some(end) = end(k, width, LIMIT) else {
-            return self.code.jump(Insn::jump(0), Label::Reject);
+            return self.code.jump(Insn::jump(0), JumpLabel::Reject);
         };
         let before_end = -(width.bytes() as i16);
         let most = LIMIT - end;
         if x_most > most {
-            self.code.jump(Insn::jump_if(ECond::Gt, X, most as i32, 0), Label::Reject);
+            self.code.jump(Insn::jump_if(ECond::Gt, X, most as i32, 0), JumpLabel::Reject);
         }
         // The mask only informs the verifier: after a comparison of A and X in code that is never
         // reached, its bounds of X may contradict each other, and then the sum would be no pointer
@@ -198,7 +199,7 @@ impl Emitter<'_> {
             Insn::alu64_reg(EAlu::Add, SCRATCH, DATA),
             Insn::alu64(EAlu::Add, SCRATCH, end as i32),
         ]);
-        self.code.jump(Insn::jump_if_reg(ECond::Gt, SCRATCH, END, 0), Label::Reject);
+        self.code.jump(Insn::jump_if_reg(ECond::Gt, SCRATCH, END, 0), JumpLabel::Reject);
         self.code.emit([Insn::load(size(width), A, SCRATCH, before_end)]);
         self.swap(A, width);
     }
@@ -251,7 +252,7 @@ impl Emitter<'_> {
     fn alu_x(&mut self, alu: Alu) {
         match alu {
             Alu::Div | Alu::Mod => {
-                self.code.jump(Insn::jump_if(ECond::Eq, X, 0, 0), Label::Reject);
+                self.code.jump(Insn::jump_if(ECond::Eq, X, 0, 0), JumpLabel::Reject);
             }
             // eBPF takes the count modulo 32.
             Alu::Shl | Alu::Shr => {
@@ -277,12 +278,12 @@ impl Emitter<'_> {
         };
         match inverse {
             _ if jt == jf && jt == 0 => {}
-            _ if jt == jf => self.code.jump(Insn::jump(0), Label::Op(yes)),
-            Some(inverse) if jt == 0 => self.code.jump(jump(inverse), Label::Op(no)),
+            _ if jt == jf => self.code.jump(Insn::jump(0), JumpLabel::Op(yes)),
+            Some(inverse) if jt == 0 => self.code.jump(jump(inverse), JumpLabel::Op(no)),
             _ => {
-                self.code.jump(jump(cond), Label::Op(yes));
+                self.code.jump(jump(cond), JumpLabel::Op(yes));
                 if jf != 0 {
-                    self.code.jump(Insn::jump(0), Label::Op(no));
+                    self.code.jump(Insn::jump(0), JumpLabel::Op(no));
                 }
             }
         }

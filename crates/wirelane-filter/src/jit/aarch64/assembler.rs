@@ -3,7 +3,7 @@
 //! Immediates that do not fit into an instruction are loaded into [`IP0`].
 
 use super::encoding::{self, *};
-use crate::jit::code::{Code, Label};
+use crate::jit::code::{CodeLabel, JitCode};
 use crate::op::Width;
 
 /// A general-purpose register, by its number in the encoding.
@@ -24,7 +24,7 @@ pub(super) struct Vector(pub(super) u32);
 
 /// The width of an instruction; 32-bit instructions clear the upper half.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Size {
+pub(super) enum OperandSize {
     W,
     X,
 }
@@ -98,7 +98,7 @@ impl Memory {
 /// The code so far.
 #[derive(Default)]
 pub(super) struct Assembler {
-    pub(super) code: Code,
+    pub(super) code: JitCode,
 }
 
 impl Assembler {
@@ -124,7 +124,7 @@ impl Assembler {
     /// `op dst, left, right`
     pub(super) fn arithmetic(
         &mut self,
-        size: Size,
+        size: OperandSize,
         op: Arithmetic,
         (dst, left, right): (Gpr, Gpr, Gpr),
     ) {
@@ -139,7 +139,7 @@ impl Assembler {
     /// `op dst, left, immediate`
     pub(super) fn arithmetic_immediate(
         &mut self,
-        size: Size,
+        size: OperandSize,
         op: Arithmetic,
         (dst, left, immediate): (Gpr, Gpr, u32),
     ) {
@@ -161,13 +161,13 @@ impl Assembler {
     }
 
     /// `cmp left, right`
-    pub(super) fn compare(&mut self, size: Size, left: Gpr, right: Gpr) {
+    pub(super) fn compare(&mut self, size: OperandSize, left: Gpr, right: Gpr) {
         self.arithmetic(size, Arithmetic::Subs, (ZERO, left, right));
     }
 
     /// `cmp left, immediate`, on 32 bits.
     pub(super) fn compare_immediate(&mut self, left: Gpr, immediate: u32) {
-        self.arithmetic_immediate(Size::W, Arithmetic::Subs, (ZERO, left, immediate));
+        self.arithmetic_immediate(OperandSize::W, Arithmetic::Subs, (ZERO, left, immediate));
     }
 
     /// `op dst, left, right`
@@ -279,7 +279,7 @@ impl Assembler {
             _ => {
                 let op = if displacement < 0 { Arithmetic::Sub } else { Arithmetic::Add };
                 let far = displacement.unsigned_abs();
-                self.arithmetic_immediate(Size::X, op, (IP0, base, far));
+                self.arithmetic_immediate(OperandSize::X, op, (IP0, base, far));
                 return self.load(dst, width, Memory::at(IP0, 0));
             }
         };
@@ -301,24 +301,24 @@ impl Assembler {
         self.word(STR_POST_INDEX | 4 << 12 | n(base) | src.0);
     }
 
-    pub(super) fn jump(&mut self, label: Label) {
+    pub(super) fn jump(&mut self, label: CodeLabel) {
         self.code.link(label);
         self.word(B);
     }
 
-    pub(super) fn jump_if(&mut self, condition: Condition, label: Label) {
+    pub(super) fn jump_if(&mut self, condition: Condition, label: CodeLabel) {
         self.code.link(label);
         self.word(B_CONDITION | condition as u32);
     }
 
     /// `cbz register, label`, on 32 bits.
-    pub(super) fn jump_if_zero(&mut self, register: Gpr, label: Label) {
+    pub(super) fn jump_if_zero(&mut self, register: Gpr, label: CodeLabel) {
         self.code.link(label);
         self.word(CBZ | register.0);
     }
 
     /// `cbnz register, label`, on 64 bits.
-    pub(super) fn jump_unless_zero_double(&mut self, register: Gpr, label: Label) {
+    pub(super) fn jump_unless_zero_double(&mut self, register: Gpr, label: CodeLabel) {
         self.code.link(label);
         self.word(CBNZ_X | register.0);
     }
@@ -362,7 +362,7 @@ impl Assembler {
 /// The position of the 12-bit immediate.
 const IMM12: u32 = 1 << 10;
 
-impl Size {
+impl OperandSize {
     fn bit(self) -> u32 {
         match self {
             Self::W => 0,

@@ -22,15 +22,19 @@ fn instructions_are_those_of_the_manual() {
     const W4: Gpr = Gpr(4);
     type Emit = fn(&mut Assembler);
     let cases: [(&str, Emit, &[u32]); 50] = [
-        ("add w1, w2, w3", |c| c.arithmetic(Size::W, Add, (W1, W2, W3)), &[0x0b03_0041]),
-        ("sub x1, x2, x3", |c| c.arithmetic(Size::X, Sub, (W1, W2, W3)), &[0xcb03_0041]),
-        ("cmp w2, w3", |c| c.arithmetic(Size::W, Subs, (ZERO, W2, W3)), &[0x6b03_005f]),
+        ("add w1, w2, w3", |c| c.arithmetic(OperandSize::W, Add, (W1, W2, W3)), &[0x0b03_0041]),
+        ("sub x1, x2, x3", |c| c.arithmetic(OperandSize::X, Sub, (W1, W2, W3)), &[0xcb03_0041]),
+        ("cmp w2, w3", |c| c.arithmetic(OperandSize::W, Subs, (ZERO, W2, W3)), &[0x6b03_005f]),
         (
             "add x0, x0, 8",
-            |c| c.arithmetic_immediate(Size::X, Add, (RECORDS, RECORDS, 8)),
+            |c| c.arithmetic_immediate(OperandSize::X, Add, (RECORDS, RECORDS, 8)),
             &[0x9100_2000],
         ),
-        ("sub sp, sp, 80", |c| c.arithmetic_immediate(Size::X, Sub, (SP, SP, 80)), &[0xd101_43ff]),
+        (
+            "sub sp, sp, 80",
+            |c| c.arithmetic_immediate(OperandSize::X, Sub, (SP, SP, 80)),
+            &[0xd101_43ff],
+        ),
         ("cmp w4, 4095", |c| c.compare_immediate(W4, 4095), &[0x713f_fc9f]),
         ("cmp w4, 0x123000", |c| c.compare_immediate(W4, 0x12_3000), &[0x7144_8c9f]),
         ("cmp w4, 0x1001", |c| c.compare_immediate(W4, 0x1001), &[0x5282_0030, 0x6b10_009f]),

@@ -2,7 +2,7 @@
 //!
 //! Jumps have labels as targets and always take 32 bits; constants follow the code.
 
-use crate::jit::code::{Code, Label};
+use crate::jit::code::{CodeLabel, JitCode};
 
 /// A general-purpose register, by its number in the encoding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,7 +92,7 @@ impl Memory {
 /// The code so far.
 #[derive(Default)]
 pub(super) struct Assembler {
-    pub(super) code: Code,
+    pub(super) code: JitCode,
 }
 
 impl Assembler {
@@ -292,12 +292,12 @@ impl Assembler {
         self.code.extend([0x0f, 0xd7, modrm(3, dst as u8, src as u8)]);
     }
 
-    pub(super) fn jump(&mut self, label: Label) {
+    pub(super) fn jump(&mut self, label: CodeLabel) {
         self.code.push(0xe9);
         self.distance(label);
     }
 
-    pub(super) fn jump_if(&mut self, condition: Condition, label: Label) {
+    pub(super) fn jump_if(&mut self, condition: Condition, label: CodeLabel) {
         self.code.extend([0x0f, 0x80 | condition as u8]);
         self.distance(label);
     }
@@ -306,7 +306,7 @@ impl Assembler {
         self.code.push(0xc3);
     }
 
-    fn distance(&mut self, label: Label) {
+    fn distance(&mut self, label: CodeLabel) {
         self.code.extend([0; 4]);
         self.code.link(label);
     }
