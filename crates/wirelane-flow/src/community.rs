@@ -8,7 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 use sha1::{Digest as _, Sha1};
 use wirelane_wire::Protocol;
 
-use crate::compact::{Compact, Ends};
+use crate::compact::{Compact, Endpoints};
 use crate::icmp;
 
 /// The SHA-1 of Community ID v1 with seed 0.
@@ -54,7 +54,7 @@ pub fn community_digest(
         (_, ports) => (ports.unwrap_or_default(), false),
     };
     let (first, second, is_v6) = (halves(source), halves(destination), source.is_ipv6());
-    let ends = Ends { first, second, ports, is_v6 };
+    let ends = Endpoints { first, second, ports, is_v6 };
     let ends = if is_one_way { ends } else { ends.ordered().0 };
     id(&Compact::new(ends, protocol, is_one_way))
 }
@@ -73,7 +73,7 @@ pub fn write_community_id(digest: &[u8; 20], out: &mut Vec<u8>) {
 mod tests {
     use super::*;
     use crate::icmp;
-    use crate::packet::{Packet, Seen};
+    use crate::packet::{DecodedPacket, Packet};
 
     /// From `baseline/baseline_deflt.json` of the specification: protocol, both addresses, both
     /// ports, the ID.
@@ -110,7 +110,7 @@ mod tests {
                 assert_eq!(as_ports, ports, "{line}");
                 is_one_way = one_way;
             }
-            let ends = super::super::compact::Ends { first, second, ports, is_v6 };
+            let ends = super::super::compact::Endpoints { first, second, ports, is_v6 };
             let ends = if is_one_way { ends } else { ends.ordered().0 };
             let mut text = Vec::new();
             let digest = id(&Compact::new(ends, protocol, is_one_way));
@@ -146,7 +146,7 @@ mod tests {
                 interface: 0,
                 queue: 0,
             };
-            id(&Seen::of(&packet).unwrap().0.key)
+            id(&DecodedPacket::of(&packet).unwrap().0.key)
         };
         let there = id_of([128, 232, 110, 120], [66, 35, 250, 204], (34855, 80));
         let back = id_of([66, 35, 250, 204], [128, 232, 110, 120], (80, 34855));

@@ -7,14 +7,14 @@ use wirelane_wire::Protocol;
 /// Two ends. The ends of a key are in order, so that both directions of a conversation have the
 /// same key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Ends {
+pub(crate) struct Endpoints {
     pub(crate) first: [u64; 2],
     pub(crate) second: [u64; 2],
     pub(crate) ports: [u16; 2],
     pub(crate) is_v6: bool,
 }
 
-impl Ends {
+impl Endpoints {
     #[inline]
     pub(crate) fn swapped(self) -> Self {
         let [first, second] = self.ports;
@@ -86,8 +86,8 @@ impl Compact {
     };
 
     #[inline]
-    pub(crate) fn new(ends: Ends, protocol: Protocol, is_one_way: bool) -> Self {
-        let Ends { first, second, ports, is_v6 } = ends;
+    pub(crate) fn new(ends: Endpoints, protocol: Protocol, is_one_way: bool) -> Self {
+        let Endpoints { first, second, ports, is_v6 } = ends;
         let form = if is_v6 { V6 } else { 0 } | if is_one_way { ONE_WAY } else { 0 };
         Self { first, second, ports, protocol: protocol.0, form, ..Self::NEW }
     }
@@ -108,9 +108,9 @@ impl Compact {
         Self { tunnel, ..self }
     }
 
-    pub(crate) fn ends(&self) -> Ends {
+    pub(crate) fn ends(&self) -> Endpoints {
         let Self { first, second, ports, form, .. } = *self;
-        Ends { first, second, ports, is_v6: form & V6 != 0 }
+        Endpoints { first, second, ports, is_v6: form & V6 != 0 }
     }
 
     pub(crate) fn protocol(&self) -> Protocol {

@@ -83,7 +83,7 @@ fn maybe(to: &mut impl Fields, name: &'static str, value: Option<u64>) {
 }
 
 /// The names of the fields of a direction.
-struct Names {
+struct DirectionNames {
     start: &'static str,
     end: &'static str,
     packets: &'static str,
@@ -100,7 +100,7 @@ struct Names {
     queue: &'static str,
 }
 
-const FORWARD: Names = Names {
+const FORWARD: DirectionNames = DirectionNames {
     start: "forward_start",
     end: "forward_end",
     packets: "packets",
@@ -117,7 +117,7 @@ const FORWARD: Names = Names {
     queue: "queue",
 };
 
-const REVERSE: Names = Names {
+const REVERSE: DirectionNames = DirectionNames {
     start: "reverse_start",
     end: "reverse_end",
     packets: "reverse_packets",
@@ -134,7 +134,7 @@ const REVERSE: Names = Names {
     queue: "reverse_queue",
 };
 
-fn half(half: &Half, names: &Names, is_tcp: bool, to: &mut impl Fields) {
+fn half(half: &Half, names: &DirectionNames, is_tcp: bool, to: &mut impl Fields) {
     to.number(names.packets, half.packets);
     to.number(names.octets, half.octets);
     to.number(names.payload, half.payload);

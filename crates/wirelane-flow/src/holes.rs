@@ -12,9 +12,9 @@ const LONGEST: u32 = 1 << 24;
 
 /// The holes of a direction, each with begin and end.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Holes(Vec<(u32, u32)>);
+pub(crate) struct SequenceHoles(Vec<(u32, u32)>);
 
-impl Holes {
+impl SequenceHoles {
     /// Notes missing sequence numbers. Forgets the oldest hole if there are too many.
     pub(crate) fn add(&mut self, begin: u32, end: u32) {
         if is_too_long(begin, end) {
@@ -60,7 +60,7 @@ fn is_too_long(begin: u32, end: u32) -> bool {
 
 /// The holes of all flows of a table. Most flows have none.
 #[derive(Default)]
-pub(crate) struct AllHoles(HashMap<(u32, bool), Holes>);
+pub(crate) struct AllHoles(HashMap<(u32, bool), SequenceHoles>);
 
 impl AllHoles {
     /// Notes missing sequence numbers of a direction. Returns whether the direction has holes.

@@ -15,8 +15,8 @@ use wirelane_wire::TcpFlags;
 
 use crate::flow::{EndReason, Flow};
 use crate::meter::{LINGER, MeterConfig};
-use crate::parts::{Begun, Origin, Parts};
-use crate::trace::{Lane, Trace, replay};
+use crate::parts::{Begun, PartOrigin, TableReport};
+use crate::trace::{DirectionState, Trace, replay};
 
 /// Interval, in ns, at which a record that waits for an open part is checked again.
 const RECHECK: u64 = 1_000_000_000;
@@ -29,7 +29,7 @@ const MOST_OF_ONE: usize = 64;
 
 /// A part that has not ended.
 #[derive(Clone, Copy, Debug)]
-struct Open {
+struct OpenPart {
     table: usize,
     slot: u32,
     start: u64,
@@ -49,7 +49,7 @@ struct Before {
     /// Whether it had a FIN: a record with SYN is another connection.
     has_fin: bool,
     /// Its sequence numbers: from the first end of the key, and back.
-    lanes: [Option<Lane>; 2],
+    lanes: [Option<DirectionState>; 2],
 }
 
 impl Before {
@@ -61,7 +61,7 @@ impl Before {
 
 /// A record that is not complete yet.
 #[derive(Debug)]
-struct Record {
+struct PendingRecord {
     flow: Flow,
     /// Its begin, even if the part that began it has not ended yet.
     origin: u64,
@@ -72,9 +72,9 @@ struct Record {
 /// The open parts and the records of a conversation.
 #[derive(Debug)]
 struct Conversation {
-    open: VecDeque<Open>,
+    open: VecDeque<OpenPart>,
     /// In order of time.
-    records: VecDeque<Record>,
+    records: VecDeque<PendingRecord>,
     before: Option<Before>,
     /// The time of the next check; `u64::MAX` for none.
     scheduled: u64,
@@ -86,22 +86,22 @@ struct Conversation {
 
 /// The timeouts of records, in ns.
 #[derive(Clone, Copy)]
-struct Limits {
+struct JoinTimeouts {
     idle: u64,
     active: u64,
     linger: u64,
 }
 
-impl Limits {
+impl JoinTimeouts {
     /// The time until which another part of a record may begin.
-    fn until(&self, record: &Record) -> u64 {
+    fn until(&self, record: &PendingRecord) -> u64 {
         let quiet = if record.flow.is_closed() { self.linger } else { self.idle };
         let silent = record.flow.last().saturating_add(quiet);
         silent.min(record.origin.saturating_add(self.active - 1))
     }
 
     /// Whether two parts belong to one record.
-    fn are_one(&self, one: &Record, other: &Record) -> bool {
+    fn are_one(&self, one: &PendingRecord, other: &PendingRecord) -> bool {
         let is_later = other.flow.start() < one.flow.start();
         let (earlier, later) = if is_later { (other, one) } else { (one, other) };
         let (first, second) = (&earlier.flow, &later.flow);
@@ -122,8 +122,8 @@ fn flags(flow: &Flow) -> TcpFlags {
 fn in_order(
     flow: &mut Flow,
     traces: &[(usize, Trace)],
-    before: [Option<Lane>; 2],
-) -> [Option<Lane>; 2] {
+    before: [Option<DirectionState>; 2],
+) -> [Option<DirectionState>; 2] {
     if traces.is_empty() {
         return before;
     }
@@ -159,7 +159,7 @@ fn shrink<T>(queue: &mut VecDeque<T>) {
 
 /// Holds records until all of their parts have arrived.
 pub(crate) struct Joiner {
-    limits: Limits,
+    limits: JoinTimeouts,
     /// The most records to hold.
     most: usize,
     /// The weight of all conversations: records, and conversations of which only the previous
@@ -176,7 +176,7 @@ pub(crate) struct Joiner {
     /// [`Conversation::until`]: the first gives up a record if too many are held.
     waiting: BTreeSet<(u64, u64)>,
     /// Messages for the tables: the begin of the records that their parts belong to.
-    origins: Vec<(usize, Origin)>,
+    origins: Vec<(usize, PartOrigin)>,
 }
 
 impl Joiner {
@@ -184,7 +184,7 @@ impl Joiner {
         let ns = |time: std::time::Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         let (idle, active) = (ns(config.idle).max(1), ns(config.active).max(1));
         Self {
-            limits: Limits { idle, active, linger: ns(LINGER).min(idle) },
+            limits: JoinTimeouts { idle, active, linger: ns(LINGER).min(idle) },
             most,
             held: 0,
             times: vec![0; tables],
@@ -197,8 +197,9 @@ impl Joiner {
     }
 
     /// Takes a report of a table; appends the complete records to `out`.
-    pub(crate) fn take(&mut self, table: usize, parts: Parts, out: &mut Vec<Flow>) {
-        let Parts { begun, lost, flows, conversations, traces, begins_anew, time, newest } = parts;
+    pub(crate) fn take(&mut self, table: usize, parts: TableReport, out: &mut Vec<Flow>) {
+        let TableReport { begun, lost, flows, conversations, traces, begins_anew, time, newest } =
+            parts;
         self.newest = self.newest.max(newest);
         if begins_anew {
             self.forget(table);
@@ -213,7 +214,12 @@ impl Joiner {
         for (flow, conversation) in flows.into_iter().zip(conversations) {
             let traces = traces.next().unwrap_or_default();
             let traces = traces.into_iter().map(|trace| (table, trace)).collect();
-            self.add(table, conversation, Record { origin: flow.start(), flow, traces }, out);
+            self.add(
+                table,
+                conversation,
+                PendingRecord { origin: flow.start(), flow, traces },
+                out,
+            );
         }
         if let Some(known) = self.times.get_mut(table) {
             *known = time.max(*known);
@@ -240,7 +246,7 @@ impl Joiner {
     }
 
     /// The messages for the tables, each with the number of its table.
-    pub(crate) fn origins(&mut self) -> impl Iterator<Item = (usize, Origin)> + '_ {
+    pub(crate) fn origins(&mut self) -> impl Iterator<Item = (usize, PartOrigin)> + '_ {
         self.origins.drain(..)
     }
 
@@ -265,7 +271,7 @@ impl Joiner {
         let known = self.conversations.entry(conversation).or_insert_with(Conversation::new);
         let is_settled = known.open.is_empty() && known.records.is_empty();
         reserve(&mut known.open);
-        known.open.push_back(Open { table, slot, start, origin: start, is_settled });
+        known.open.push_back(OpenPart { table, slot, start, origin: start, is_settled });
         let time = if is_settled { u64::MAX } else { start.saturating_add(LAG) };
         self.update(conversation, time);
     }
@@ -279,7 +285,13 @@ impl Joiner {
     }
 
     /// Adds a part that has ended in a table.
-    fn add(&mut self, table: usize, conversation: u64, mut record: Record, out: &mut Vec<Flow>) {
+    fn add(
+        &mut self,
+        table: usize,
+        conversation: u64,
+        mut record: PendingRecord,
+        out: &mut Vec<Flow>,
+    ) {
         let limits = &self.limits;
         let known = self.conversations.entry(conversation).or_insert_with(Conversation::new);
         let closed = known.close(table);
@@ -368,7 +380,7 @@ impl Joiner {
         let Some(known) = conversations.get_mut(&conversation) else { return };
         known.scheduled = u64::MAX;
         let mut next = known.settle(limits, now, |table, slot, start| {
-            origins.push((table, Origin { conversation, slot, start }));
+            origins.push((table, PartOrigin { conversation, slot, start }));
         });
         while let Some(record) = known.records.front() {
             let until = limits.until(record);
@@ -431,7 +443,7 @@ impl Conversation {
     }
 
     /// The time until which the first record waits for parts, or the previous one for the next.
-    fn until(&self, limits: &Limits) -> u64 {
+    fn until(&self, limits: &JoinTimeouts) -> u64 {
         let before = || self.before.as_ref().map_or(0, |before| before.until);
         self.records.front().map_or_else(before, |record| limits.until(record))
     }
@@ -446,11 +458,16 @@ impl Conversation {
 
     /// Finds the begin of the record of each open part, and calls `tell` for each part that began
     /// later than its record. Returns the time of the next check; `u64::MAX` for none.
-    fn settle(&mut self, limits: &Limits, now: u64, mut tell: impl FnMut(usize, u32, u64)) -> u64 {
+    fn settle(
+        &mut self,
+        limits: &JoinTimeouts,
+        now: u64,
+        mut tell: impl FnMut(usize, u32, u64),
+    ) -> u64 {
         let mut next = u64::MAX;
         let is_within = |begin: u64, time: u64| begin <= time && time - begin < limits.active;
         for at in 0..self.open.len() {
-            let Some(&Open { start, origin: known, is_settled, .. }) = self.open.get(at) else {
+            let Some(&OpenPart { start, origin: known, is_settled, .. }) = self.open.get(at) else {
                 break;
             };
             let due = start.saturating_add(LAG);
@@ -476,8 +493,8 @@ impl Conversation {
     }
 
     /// Releases the first record, if there is one.
-    fn give(&mut self, limits: &Limits, out: &mut Vec<Flow>) -> bool {
-        let Some(Record { flow: mut record, traces, .. }) = self.records.pop_front() else {
+    fn give(&mut self, limits: &JoinTimeouts, out: &mut Vec<Flow>) -> bool {
+        let Some(PendingRecord { flow: mut record, traces, .. }) = self.records.pop_front() else {
             return false;
         };
         shrink(&mut self.records);

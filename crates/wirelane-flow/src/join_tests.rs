@@ -113,7 +113,7 @@ impl Bench {
         for at in 0..self.meters.len() {
             let meter = &mut self.meters[at];
             meter.advance(time);
-            let mut parts = Parts { time, ..Parts::default() };
+            let mut parts = TableReport { time, ..TableReport::default() };
             meter.take_parts(&mut parts);
             self.joiner.take(at, parts, &mut self.flows);
             let origins: Vec<_> = self.joiner.origins().collect();
@@ -127,7 +127,7 @@ impl Bench {
         for at in 0..self.meters.len() {
             let meter = &mut self.meters[at];
             while meter.finish(3) {}
-            let mut parts = Parts { time: u64::MAX, ..Parts::default() };
+            let mut parts = TableReport { time: u64::MAX, ..TableReport::default() };
             meter.take_parts(&mut parts);
             self.joiner.take(at, parts, &mut self.flows);
         }
@@ -287,7 +287,7 @@ fn without_room_records_go_early_and_what_was_lost_waits_for_nobody() {
     bench.push(&Sent::udp(0, 30 * SECOND, true));
     bench.push(&Sent::udp(1, 30 * SECOND, true));
     bench.meters[0].advance(41 * SECOND);
-    let mut parts = Parts { time: 41 * SECOND, ..Parts::default() };
+    let mut parts = TableReport { time: 41 * SECOND, ..TableReport::default() };
     bench.meters[0].take_parts(&mut parts);
     parts.lose_flows();
     bench.joiner.take(0, parts, &mut bench.flows);
@@ -313,8 +313,8 @@ fn half_of_tcp(start: u64, from_client: bool) -> Flow {
 }
 
 /// A report of parts that have begun and ended since the last one.
-fn report(time: u64, parts: impl IntoIterator<Item = (u64, Flow)>) -> Parts {
-    let mut report = Parts { time, ..Parts::default() };
+fn report(time: u64, parts: impl IntoIterator<Item = (u64, Flow)>) -> TableReport {
+    let mut report = TableReport { time, ..TableReport::default() };
     for (conversation, flow) in parts {
         report.begun.push(Begun { conversation, slot: 0, start: flow.start() });
         report.conversations.push(conversation);
@@ -324,8 +324,12 @@ fn report(time: u64, parts: impl IntoIterator<Item = (u64, Flow)>) -> Parts {
 }
 
 /// A report of a part that has begun.
-fn opens(time: u64, conversation: u64, start: u64) -> Parts {
-    Parts { begun: vec![Begun { conversation, slot: 0, start }], time, ..Parts::default() }
+fn opens(time: u64, conversation: u64, start: u64) -> TableReport {
+    TableReport {
+        begun: vec![Begun { conversation, slot: 0, start }],
+        time,
+        ..TableReport::default()
+    }
 }
 
 impl Joiner {
@@ -430,7 +434,7 @@ fn previous_records_count_while_nothing_else_is_known() {
     }
     joiner.audit();
     assert_eq!((joiner.held, joiner.conversations.len()), (0, 5));
-    let anew = Parts { begins_anew: true, time: 62 * SECOND, ..Parts::default() };
+    let anew = TableReport { begins_anew: true, time: 62 * SECOND, ..TableReport::default() };
     joiner.take(0, anew, &mut flows);
     joiner.audit();
     assert_eq!((joiner.held, joiner.conversations.len()), (5, 5));
@@ -449,14 +453,14 @@ fn without_room_there_is_progress_even_if_a_conversation_has_nothing_to_give() {
         joiner.take(0, opens(0, 1, SECOND), &mut flows);
         // After an overflow, parts end whose begin is unknown.
         let parts = [2, 3, 4].map(|at| (at, part(at * SECOND, at * SECOND)));
-        let unknown = Parts { begun: Vec::new(), begins_anew, ..report(4 * SECOND, parts) };
+        let unknown = TableReport { begun: Vec::new(), begins_anew, ..report(4 * SECOND, parts) };
         joiner.take(1, unknown, &mut flows);
         joiner.audit();
         assert_eq!((flows.len(), joiner.held), (2, 1));
         // The remaining record does not wait for parts any longer.
         for table in [0, 1] {
             let lost = if table == 1 && begins_anew { Vec::new() } else { vec![1] };
-            let parts = Parts { lost, time: 20 * SECOND, ..Parts::default() };
+            let parts = TableReport { lost, time: 20 * SECOND, ..TableReport::default() };
             joiner.take(table, parts, &mut flows);
             joiner.audit();
         }
@@ -562,7 +566,10 @@ mod property {
                 let start = now - age;
                 let mut parts = match kind {
                     0 | 1 => opens(now, conversation, start),
-                    2 => Parts { lost: vec![conversation], time: now, ..Parts::default() },
+                    2 => {
+                        let lost = vec![conversation];
+                        TableReport { lost, time: now, ..TableReport::default() }
+                    }
                     _ if is_tcp => report(now, [(conversation, half_of_tcp(start, age % 2 == 0))]),
                     _ => report(now, [(conversation, part(start, now))]),
                 };
@@ -576,7 +583,8 @@ mod property {
                 joiner.audit();
             }
             for table in 0..3 {
-                let end = Parts { time: u64::MAX, begins_anew: true, ..Parts::default() };
+                let time = u64::MAX;
+                let end = TableReport { time, begins_anew: true, ..TableReport::default() };
                 joiner.take(table, end, &mut flows);
             }
             joiner.audit();

@@ -18,11 +18,11 @@ use wirelane_wire::{Protocol, TcpFlags};
 use crate::community;
 use crate::flow::{EndReason, Flow};
 use crate::key::Key;
-use crate::packet::{Packet, Seen, Unmetered};
-use crate::parts::{Begun, Origin, Parts, Tracker};
+use crate::packet::{DecodedPacket, Packet, Unmetered};
+use crate::parts::{Begun, PartOrigin, TableReport, Tracker};
 use crate::sequences::Sequences;
-use crate::table::{Entry, Index, Order, Room, Slab, Wheel};
-use crate::trace::{Counts, Trace};
+use crate::table::{FlowEntry, HashIndex, Room, SegmentOrder, Slab, Wheel};
+use crate::trace::{LateSegments, Trace};
 use crate::tunnels::Tunnels;
 
 /// The number of packets that are looked up together, so that their cache misses overlap.
@@ -102,7 +102,7 @@ impl MeterCounts {
 
 /// The flow table of one thread.
 pub struct Meter {
-    index: Index,
+    index: HashIndex,
     slab: Slab,
     wheel: Wheel,
     sequences: Sequences,
@@ -129,7 +129,7 @@ pub struct Meter {
 
 /// A packet that waits for its batch to fill.
 struct Pending {
-    seen: Seen,
+    seen: DecodedPacket,
     hash: u32,
     /// The probable slot of its flow.
     guess: Option<u32>,
@@ -152,7 +152,7 @@ impl Meter {
             mixed ^ mixed >> 31
         };
         Self {
-            index: Index::new(),
+            index: HashIndex::new(),
             slab: Slab::new(),
             wheel: Wheel::new(idle),
             sequences: Sequences::default(),
@@ -198,7 +198,7 @@ impl Meter {
     #[inline]
     pub fn push(&mut self, packet: &Packet<'_>) {
         self.counts.packets += 1;
-        match Seen::plain(packet) {
+        match DecodedPacket::plain(packet) {
             Some(seen) => self.wait(seen, false),
             None => self.push_other(packet),
         }
@@ -207,7 +207,7 @@ impl Meter {
     /// A packet that the fast decoder does not support.
     #[inline(never)]
     fn push_other(&mut self, packet: &Packet<'_>) {
-        let (mut seen, outer) = match Seen::of(packet) {
+        let (mut seen, outer) = match DecodedPacket::of(packet) {
             Ok(seen) => seen,
             Err(why) => return self.refuse(why),
         };
@@ -225,7 +225,7 @@ impl Meter {
     }
 
     #[inline(always)]
-    fn wait(&mut self, seen: Seen, tunnel_reversed: bool) {
+    fn wait(&mut self, seen: DecodedPacket, tunnel_reversed: bool) {
         let hash = seen.key.hash(&self.seed);
         self.index.prefetch(hash);
         self.waiting.push(Pending { seen, hash, guess: None, tunnel_reversed });
@@ -279,7 +279,7 @@ impl Meter {
     }
 
     /// Moves the reports of begun and ended parts into `parts`.
-    pub(crate) fn take_parts(&mut self, parts: &mut Parts) {
+    pub(crate) fn take_parts(&mut self, parts: &mut TableReport) {
         parts.flows.append(&mut self.done);
         parts.newest = self.now;
         if let Some(tracker) = &mut self.tracker {
@@ -289,8 +289,8 @@ impl Meter {
 
     /// Notes that the record of a flow began earlier in another table, so that both parts end at
     /// the same time.
-    pub(crate) fn began(&mut self, origin: &Origin) {
-        let Origin { conversation, slot, start } = *origin;
+    pub(crate) fn began(&mut self, origin: &PartOrigin) {
+        let PartOrigin { conversation, slot, start } = *origin;
         let Some(entry) = self.slab.get(slot).filter(|entry| entry.lives()) else { return };
         // The slot may already have the next part of the conversation.
         let is_in_time = !entry.is_empty() && entry.start().saturating_sub(start) < self.active;
@@ -303,7 +303,7 @@ impl Meter {
     }
 
     /// The number of a flow's conversation, the same in all tables; `None` without other tables.
-    fn conversation(&self, entry: &Entry) -> Option<u64> {
+    fn conversation(&self, entry: &FlowEntry) -> Option<u64> {
         let tracker = self.tracker.as_ref()?;
         let interface = self.interfaces.get(usize::from(entry.key.interface));
         let name = interface.map_or("", |name| &**name);
@@ -312,7 +312,7 @@ impl Meter {
 
     /// Reports that a part of a conversation begins.
     #[cold]
-    fn tell_begun(&mut self, slot: u32, seen: &Seen) {
+    fn tell_begun(&mut self, slot: u32, seen: &DecodedPacket) {
         let Some(entry) = self.slab.get(slot) else { return };
         let Some(conversation) = self.conversation(entry) else { return };
         if let Some(tracker) = &mut self.tracker {
@@ -357,13 +357,13 @@ impl Meter {
             self.tick(seen.time);
         }
         // An unused slot also has a key, but it is not marked as live.
-        let is = |entry: &Entry| entry.key == seen.key && entry.lives();
+        let is = |entry: &FlowEntry| entry.key == seen.key && entry.lives();
         if let Some(slot) = *guess
             && let Some(entry) = self.slab.get_mut(slot).filter(|entry| is(entry))
             && entry.goes_on(seen, self.idle, self.active)
         {
             let order = entry.add(seen);
-            if order != Order::Follows || entry.is_ending() {
+            if order != SegmentOrder::Follows || entry.is_ending() {
                 self.added(slot, seen, order, false);
             }
             return;
@@ -380,7 +380,7 @@ impl Meter {
                 None => return,
             },
         };
-        if self.tracker.is_some() && self.slab.get(slot).is_some_and(Entry::is_empty) {
+        if self.tracker.is_some() && self.slab.get(slot).is_some_and(FlowEntry::is_empty) {
             self.tell_begun(slot, seen);
         }
         let Some(entry) = self.slab.get_mut(slot) else { return };
@@ -390,14 +390,14 @@ impl Meter {
     }
 
     /// Updates the timer and the sequence numbers of a flow after a packet.
-    fn added(&mut self, slot: u32, seen: &Seen, order: Order, was_ending: bool) {
-        let is_ending = self.slab.get(slot).is_some_and(Entry::is_ending);
+    fn added(&mut self, slot: u32, seen: &DecodedPacket, order: SegmentOrder, was_ending: bool) {
+        let is_ending = self.slab.get(slot).is_some_and(FlowEntry::is_ending);
         if is_ending && !was_ending {
             let (quiet, _) = self.silence(slot);
             self.wheel.remove(slot);
             self.wheel.add(slot, seen.time.saturating_add(quiet));
         }
-        if order != Order::Follows
+        if order != SegmentOrder::Follows
             && let Some(entry) = self.slab.get_mut(slot)
         {
             self.sequences.note(slot, seen, order, entry);
@@ -416,7 +416,7 @@ impl Meter {
 
     /// The end reason, if the existing flow ends before this packet.
     #[inline]
-    fn is_over(&self, slot: u32, seen: &Seen) -> Option<EndReason> {
+    fn is_over(&self, slot: u32, seen: &DecodedPacket) -> Option<EndReason> {
         let entry = self.slab.get(slot)?;
         let pause = seen.time.saturating_sub(entry.end());
         if entry.is_closed() {
@@ -489,7 +489,7 @@ impl Meter {
     /// Exports a packet as a separate flow, because there is no memory for another entry.
     #[cold]
     fn alone(&mut self, pending: &Pending) {
-        let mut entry = Entry::NEW;
+        let mut entry = FlowEntry::NEW;
         entry.begin(&pending.seen, pending.tunnel_reversed);
         entry.add(&pending.seen);
         let (conversation, start) = (self.conversation(&entry), pending.seen.time);
@@ -498,7 +498,7 @@ impl Meter {
         }
         self.counts.evicted += 1;
         let traces = self.sequences.of_one(&pending.seen, &entry);
-        self.export_entry(&entry, <[Counts; 2]>::default(), traces, EndReason::Evicted);
+        self.export_entry(&entry, <[LateSegments; 2]>::default(), traces, EndReason::Evicted);
     }
 
     /// Exports the oldest of some random flows, closed connections first.
@@ -592,8 +592,8 @@ impl Meter {
 
     fn export_entry(
         &mut self,
-        entry: &Entry,
-        [first, second]: [Counts; 2],
+        entry: &FlowEntry,
+        [first, second]: [LateSegments; 2],
         traces: Vec<Trace>,
         why: EndReason,
     ) {

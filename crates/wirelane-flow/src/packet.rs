@@ -3,7 +3,7 @@
 use wirelane_wire::flow::{Layers, Network, Transport};
 use wirelane_wire::{EtherType, Link, Protocol, TcpFlags, Tunnel, TunnelKind, gre};
 
-use crate::compact::{Compact, Ends};
+use crate::compact::{Compact, Endpoints};
 use crate::icmp;
 
 /// A packet to meter.
@@ -28,11 +28,11 @@ const DEPTH: usize = 4;
 
 /// The decoded values of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Seen {
+pub(crate) struct DecodedPacket {
     pub(crate) key: Compact,
     /// Whether the packet is from the second end of the key to the first.
     pub(crate) is_reversed: bool,
-    pub(crate) tcp: Option<Segment>,
+    pub(crate) tcp: Option<TcpValues>,
     pub(crate) time: u64,
     pub(crate) octets: u32,
     pub(crate) payload: u32,
@@ -44,7 +44,7 @@ pub(crate) struct Seen {
 
 /// Values of a TCP header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Segment {
+pub(crate) struct TcpValues {
     pub(crate) sequence: u32,
     pub(crate) flags: TcpFlags,
     pub(crate) window: u16,
@@ -54,7 +54,7 @@ pub(crate) struct Segment {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Outer {
     pub(crate) kind: TunnelKind,
-    pub(crate) ends: Ends,
+    pub(crate) ends: Endpoints,
     pub(crate) id: Option<u32>,
 }
 
@@ -71,7 +71,7 @@ pub(crate) enum Unmetered {
     Malformed,
 }
 
-impl Seen {
+impl DecodedPacket {
     /// Decodes a packet. Returns its values and its innermost tunnel, if any.
     pub(crate) fn of(packet: &Packet<'_>) -> Result<(Self, Option<Outer>), Unmetered> {
         let Packet { link_type, data, original_len, time, interface, queue } = *packet;
@@ -86,7 +86,8 @@ impl Seen {
         if ethertype != EtherType::IPV4 && ethertype != EtherType::IPV6 {
             return Err(Unmetered::NotIp);
         }
-        let mut ip = Ip::parse(ethertype, data.get(at..).unwrap_or_default(), original_len, at)?;
+        let mut ip =
+            IpValues::parse(ethertype, data.get(at..).unwrap_or_default(), original_len, at)?;
         let mut outer = None;
         if ip.may_carry() {
             for _ in 0..DEPTH {
@@ -116,11 +117,11 @@ impl Seen {
 
 /// An IP packet.
 #[derive(Clone, Copy)]
-struct Ip<'a> {
+struct IpValues<'a> {
     transport: Transport<'a>,
     /// Both ends in the order of the key, whether the packet has the opposite direction, and
     /// whether the flow is one-way.
-    ends: (Ends, bool, bool),
+    ends: (Endpoints, bool, bool),
     /// The total length from its header.
     octets: u32,
     /// The length of its headers, including extension headers.
@@ -130,7 +131,7 @@ struct Ip<'a> {
     ttl: u8,
 }
 
-impl<'a> Ip<'a> {
+impl<'a> IpValues<'a> {
     #[inline]
     fn parse(
         ethertype: EtherType,
@@ -187,7 +188,7 @@ impl<'a> Ip<'a> {
             Network::Other(_) => return Err(Unmetered::NotIp),
         };
         let [from, to] = ports;
-        let ends = Ends { first: source, second: destination, ports: [from, to], is_v6 };
+        let ends = Endpoints { first: source, second: destination, ports: [from, to], is_v6 };
         let is_reversed = !is_one_way && (source, from) > (destination, to);
         let ends = if is_reversed { ends.swapped() } else { ends };
         let ends = (ends, is_reversed, is_one_way);
@@ -206,7 +207,7 @@ impl<'a> Ip<'a> {
 
     #[inline]
     fn destination_port(&self) -> u16 {
-        let (Ends { ports: [first, second], .. }, is_reversed, _) = self.ends;
+        let (Endpoints { ports: [first, second], .. }, is_reversed, _) = self.ends;
         if is_reversed { first } else { second }
     }
 
@@ -224,19 +225,19 @@ impl<'a> Ip<'a> {
         // The UDP source port is a hash of the inner packet, so the ports do not identify the
         // tunnel.
         let ends = if is_reversed { ends.swapped() } else { ends };
-        Some((inside, Outer { kind, ends: Ends { ports: [0; 2], ..ends }, id }))
+        Some((inside, Outer { kind, ends: Endpoints { ports: [0; 2], ..ends }, id }))
     }
 
     /// The values of its TCP header, if present.
     #[inline]
-    fn tcp(&self) -> Option<Segment> {
+    fn tcp(&self) -> Option<TcpValues> {
         if self.transport.protocol != Protocol::TCP || self.transport.is_fragment {
             return None;
         }
         // Parses only the fixed part: a snap length may have cut the options.
         let header = self.transport.bytes.first_chunk::<16>()?;
         let &[_, _, _, _, a, b, c, d, _, _, _, _, e, f, g, h] = header;
-        Some(Segment {
+        Some(TcpValues {
             sequence: u32::from_be_bytes([a, b, c, d]),
             flags: TcpFlags::from_bits(u16::from_be_bytes([e, f])),
             window: u16::from_be_bytes([g, h]),

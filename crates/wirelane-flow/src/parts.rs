@@ -20,7 +20,7 @@ pub(crate) struct Begun {
 
 /// The begin of the record of a part, for the table that has the part.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Origin {
+pub(crate) struct PartOrigin {
     pub(crate) conversation: u64,
     pub(crate) slot: u32,
     pub(crate) start: u64,
@@ -28,7 +28,7 @@ pub(crate) struct Origin {
 
 /// A report of a table.
 #[derive(Debug, Default)]
-pub(crate) struct Parts {
+pub(crate) struct TableReport {
     /// In the order in which they began.
     pub(crate) begun: Vec<Begun>,
     /// Conversations of parts that ended before `flows` and were lost on their way.
@@ -50,7 +50,7 @@ pub(crate) struct Parts {
 /// The most unsent reports of parts.
 const MOST: usize = 1 << 18;
 
-impl Parts {
+impl TableReport {
     /// Whether it contains the time only.
     pub(crate) fn is_empty(&self) -> bool {
         self.begun.is_empty() && self.lost.is_empty() && self.flows.is_empty() && !self.begins_anew
@@ -95,7 +95,7 @@ impl Tracker {
     }
 
     /// Moves the notes into `parts`.
-    pub(crate) fn take(&mut self, parts: &mut Parts) {
+    pub(crate) fn take(&mut self, parts: &mut TableReport) {
         parts.begun.append(&mut self.begun);
         parts.conversations.append(&mut self.ended);
         parts.traces.append(&mut self.traces);

@@ -1,17 +1,17 @@
 //! A fast decoder for most packets: Ethernet, at most one VLAN tag, IP without options or extension
-//! headers, and the start of a TCP or UDP header. [`Seen::of`] decodes all packets, with the same
-//! result for these.
+//! headers, and the start of a TCP or UDP header. [`DecodedPacket::of`] decodes all packets, with
+//! the same result for these.
 
 use wirelane_wire::{EtherType, Protocol, TcpFlags, Tunnel};
 
-use crate::compact::{Compact, Ends};
-use crate::packet::{Packet, Seen, Segment};
+use crate::compact::{Compact, Endpoints};
+use crate::packet::{DecodedPacket, Packet, TcpValues};
 
 const ETHERNET: u16 = 1;
 const TCP_LEN: u32 = 20;
 const UDP_LEN: u32 = 8;
 
-impl Seen {
+impl DecodedPacket {
     /// Decodes a usual packet; `None` for any other.
     #[inline(always)]
     pub(crate) fn plain(packet: &Packet<'_>) -> Option<Self> {
@@ -49,9 +49,9 @@ impl Seen {
                 }
                 let ends = [[s0, s1, s2, s3], [d0, d1, d2, d3]];
                 let [first, second] = ends.map(|end| [0, u32::from_be_bytes(end).into()]);
-                let ends = Ends { first, second, ports: [0; 2], is_v6: false };
+                let ends = Endpoints { first, second, ports: [0; 2], is_v6: false };
                 let octets = u16::from_be_bytes([a, b]).into();
-                let upper = Upper { ends, octets, header_len: 20, protocol, service, ttl };
+                let upper = IpHeaderValues { ends, octets, header_len: 20, protocol, service, ttl };
                 upper.seen(packet, rest, vlan)
             }
             EtherType::IPV6 => {
@@ -61,10 +61,10 @@ impl Seen {
                 if a >> 4 != 6 {
                     return None;
                 }
-                let ends = Ends { first, second, ports: [0; 2], is_v6: true };
+                let ends = Endpoints { first, second, ports: [0; 2], is_v6: true };
                 let octets = u32::from(u16::from_be_bytes([c, d])) + 40;
                 let service = a << 4 | b >> 4;
-                let upper = Upper { ends, octets, header_len: 40, protocol, service, ttl };
+                let upper = IpHeaderValues { ends, octets, header_len: 40, protocol, service, ttl };
                 upper.seen(packet, rest, vlan)
             }
             _ => None,
@@ -73,9 +73,9 @@ impl Seen {
 }
 
 /// Values of an IP header.
-struct Upper {
+struct IpHeaderValues {
     /// The addresses, without ports.
-    ends: Ends,
+    ends: Endpoints,
     /// The total length from the header, and the length of the IP header.
     octets: u32,
     header_len: u32,
@@ -85,9 +85,9 @@ struct Upper {
     ttl: u8,
 }
 
-impl Upper {
+impl IpHeaderValues {
     #[inline(always)]
-    fn seen(self, packet: &Packet<'_>, bytes: &[u8], vlan: Option<u16>) -> Option<Seen> {
+    fn seen(self, packet: &Packet<'_>, bytes: &[u8], vlan: Option<u16>) -> Option<DecodedPacket> {
         let Self { ends, octets, header_len, protocol, service, ttl } = self;
         let protocol = Protocol(protocol);
         // The lengths in the headers must cover the bytes that are read.
@@ -96,7 +96,7 @@ impl Upper {
             Protocol::TCP if carried >= TCP_LEN => {
                 let &[s, t, u, v, a, b, c, d, _, _, _, _, e, f, g, h] =
                     bytes.first_chunk::<16>()?;
-                let segment = Segment {
+                let segment = TcpValues {
                     sequence: u32::from_be_bytes([a, b, c, d]),
                     flags: TcpFlags::from_bits(u16::from_be_bytes([e, f])),
                     window: u16::from_be_bytes([g, h]),
@@ -112,8 +112,9 @@ impl Upper {
             }
             _ => return None,
         };
-        let (ends, is_reversed) = Ends { ports: ports.map(u16::from_be_bytes), ..ends }.ordered();
-        Some(Seen {
+        let (ends, is_reversed) =
+            Endpoints { ports: ports.map(u16::from_be_bytes), ..ends }.ordered();
+        Some(DecodedPacket {
             key: Compact::new(ends, protocol, false).on(packet.interface).tagged(vlan, None),
             is_reversed,
             tcp,
@@ -165,11 +166,11 @@ mod tests {
         frame
     }
 
-    fn decoded(link_type: u16, data: &[u8]) -> (Option<Seen>, Option<Seen>) {
+    fn decoded(link_type: u16, data: &[u8]) -> (Option<DecodedPacket>, Option<DecodedPacket>) {
         let original_len = data.len() as u32;
         let packet = Packet { link_type, data, original_len, time: 5, interface: 3, queue: 2 };
-        let whole = Seen::of(&packet).ok().filter(|(_, outer)| outer.is_none());
-        (Seen::plain(&packet), whole.map(|(seen, _)| seen))
+        let whole = DecodedPacket::of(&packet).ok().filter(|(_, outer)| outer.is_none());
+        (DecodedPacket::plain(&packet), whole.map(|(seen, _)| seen))
     }
 
     #[test]

@@ -5,13 +5,13 @@ use std::collections::HashMap;
 use wirelane_wire::TcpFlags;
 
 use crate::holes::AllHoles;
-use crate::packet::Seen;
-use crate::table::{Entry, Order, Progress, time_before};
-use crate::trace::{Counts, Log, Run, Trace};
+use crate::packet::DecodedPacket;
+use crate::table::{FlowEntry, SegmentOrder, SequenceProgress, time_before};
+use crate::trace::{LateSegments, RunLog, SegmentRun, Trace};
 
 /// A run that has not ended.
 #[derive(Clone, Copy, Default)]
-struct Open {
+struct OpenRun {
     /// The time of its first segment; 0 if that was in an earlier record.
     time: u64,
     begin: u32,
@@ -21,14 +21,14 @@ struct Open {
     is_probe: bool,
 }
 
-impl Open {
-    fn until(&self, progress: &Progress) -> Run {
+impl OpenRun {
+    fn until(&self, progress: &SequenceProgress) -> SegmentRun {
         let Self { time, begin, before, place, is_probe } = *self;
         let time = if time == 0 { progress.start } else { time };
-        let Progress { next: end, last, .. } = *progress;
+        let SequenceProgress { next: end, last, .. } = *progress;
         let segments = progress.segments.saturating_sub(before);
         let last = if segments < 2 { time } else { last };
-        Run { time, last, begin, end, segments, place, is_probe }
+        SegmentRun { time, last, begin, end, segments, place, is_probe }
     }
 }
 
@@ -36,10 +36,10 @@ impl Open {
 #[derive(Default)]
 pub(crate) struct Sequences {
     holes: AllHoles,
-    counts: Vec<[Counts; 2]>,
+    counts: Vec<[LateSegments; 2]>,
     /// `Some` if other tables have parts of the same conversations.
-    open: Option<Vec<[Open; 2]>>,
-    logs: HashMap<(u32, bool), Log>,
+    open: Option<Vec<[OpenRun; 2]>>,
+    logs: HashMap<(u32, bool), RunLog>,
 }
 
 impl Sequences {
@@ -50,27 +50,27 @@ impl Sequences {
 
     /// Bytes of memory.
     pub(crate) fn bytes(&self) -> usize {
-        let open = self.open.as_ref().map_or(0, |open| open.capacity() * size_of::<[Open; 2]>());
-        self.counts.capacity() * size_of::<[Counts; 2]>() + open
+        let open = self.open.as_ref().map_or(0, |open| open.capacity() * size_of::<[OpenRun; 2]>());
+        self.counts.capacity() * size_of::<[LateSegments; 2]>() + open
     }
 
     /// Begins a flow in a slot.
     pub(crate) fn begin(&mut self, slot: u32) {
         let at = slot as usize;
         if self.counts.len() <= at {
-            self.counts.resize(at + 1, <[Counts; 2]>::default());
+            self.counts.resize(at + 1, <[LateSegments; 2]>::default());
         }
         if let Some(counts) = self.counts.get_mut(at) {
-            *counts = <[Counts; 2]>::default();
+            *counts = <[LateSegments; 2]>::default();
         }
     }
 
     /// Begins the next record of a flow.
-    pub(crate) fn go_on(&mut self, slot: u32, entry: &Entry) {
+    pub(crate) fn go_on(&mut self, slot: u32, entry: &FlowEntry) {
         self.begin(slot);
         let open = self.open.as_mut().and_then(|open| open.get_mut(slot as usize));
         for (at, open) in open.into_iter().flatten().enumerate() {
-            *open = Open { begin: entry.next_sequence(at == 1), ..Open::default() };
+            *open = OpenRun { begin: entry.next_sequence(at == 1), ..OpenRun::default() };
         }
     }
 
@@ -85,15 +85,21 @@ impl Sequences {
     }
 
     /// Notes a segment that does not follow its predecessor.
-    pub(crate) fn note(&mut self, slot: u32, seen: &Seen, order: Order, entry: &mut Entry) {
+    pub(crate) fn note(
+        &mut self,
+        slot: u32,
+        seen: &DecodedPacket,
+        order: SegmentOrder,
+        entry: &mut FlowEntry,
+    ) {
         self.trace(slot, seen, order, entry);
         let is_reversed = seen.is_reversed;
         match order {
-            Order::Follows | Order::Begins | Order::Probes(..) => {}
-            Order::Ahead(begin, end, _) => {
+            SegmentOrder::Follows | SegmentOrder::Begins | SegmentOrder::Probes(..) => {}
+            SegmentOrder::Ahead(begin, end, _) => {
                 entry.set_holes(is_reversed, self.holes.add(slot, is_reversed, begin, end));
             }
-            Order::Behind(begin, end, _) => {
+            SegmentOrder::Behind(begin, end, _) => {
                 let (fills, has_more) = match entry.has_holes(is_reversed) {
                     true => self.holes.fill(slot, is_reversed, begin, end),
                     false => (false, false),
@@ -111,22 +117,22 @@ impl Sequences {
     }
 
     /// The counts of a flow in both directions, from the first end of its key first.
-    pub(crate) fn counts(&self, slot: u32) -> [Counts; 2] {
+    pub(crate) fn counts(&self, slot: u32) -> [LateSegments; 2] {
         self.counts.get(slot as usize).copied().unwrap_or_default()
     }
 
     /// The runs of a packet without a slot.
-    pub(crate) fn of_one(&self, seen: &Seen, entry: &Entry) -> Vec<Trace> {
+    pub(crate) fn of_one(&self, seen: &DecodedPacket, entry: &FlowEntry) -> Vec<Trace> {
         let is_reversed = seen.is_reversed;
         let (Some(_), Some(segment)) = (&self.open, &seen.tcp) else { return Vec::new() };
         let Some(progress) = entry.progress(is_reversed) else { return Vec::new() };
-        let open = Open { time: seen.time, begin: segment.sequence, ..Open::default() };
-        let (log, counts) = (Log::default(), Counts::default());
+        let open = OpenRun { time: seen.time, begin: segment.sequence, ..OpenRun::default() };
+        let (log, counts) = (RunLog::default(), LateSegments::default());
         vec![Trace::new(is_reversed, log, open.until(&progress), counts)]
     }
 
     /// The runs of a flow that ends or continues, for the join with other tables.
-    pub(crate) fn traces(&mut self, slot: u32, entry: &Entry) -> Vec<Trace> {
+    pub(crate) fn traces(&mut self, slot: u32, entry: &FlowEntry) -> Vec<Trace> {
         let counts = self.counts(slot);
         let Some(open) = &self.open else { return Vec::new() };
         let Some(open) = open.get(slot as usize) else { return Vec::new() };
@@ -142,21 +148,21 @@ impl Sequences {
     }
 
     /// Notes where a run ends and the next one begins.
-    fn trace(&mut self, slot: u32, seen: &Seen, order: Order, entry: &Entry) {
+    fn trace(&mut self, slot: u32, seen: &DecodedPacket, order: SegmentOrder, entry: &FlowEntry) {
         let (Some(open), Some(segment)) = (&mut self.open, &seen.tcp) else { return };
         let (at, is_reversed, time) = (slot as usize, seen.is_reversed, seen.time);
         let Some(progress) = entry.progress(is_reversed) else { return };
         if open.len() <= at {
-            open.resize(at + 1, <[Open; 2]>::default());
+            open.resize(at + 1, <[OpenRun; 2]>::default());
         }
         let open = open.get_mut(at).and_then(|open| open.get_mut(usize::from(is_reversed)));
         let Some(open) = open else { return };
         let is_probe = seen.payload <= 1
             && !segment.flags.contains(TcpFlags::SYN)
             && !segment.flags.contains(TcpFlags::FIN);
-        if order == Order::Begins {
+        if order == SegmentOrder::Begins {
             let begin = segment.sequence;
-            *open = Open { time, begin, before: 0, place: 0, is_probe };
+            *open = OpenRun { time, begin, before: 0, place: 0, is_probe };
             return;
         }
         let log = self.logs.entry((slot, is_reversed)).or_default();
@@ -165,12 +171,14 @@ impl Sequences {
         let next = progress.next;
         // `progress` already includes an ahead segment, which begins the next run.
         let progress = match order {
-            Order::Ahead(next, _, last) => {
+            SegmentOrder::Ahead(next, _, last) => {
                 let segments = progress.segments.saturating_sub(1);
-                Progress { next, segments, last: time_before(time, last), ..progress }
+                SequenceProgress { next, segments, last: time_before(time, last), ..progress }
             }
-            Order::Behind(_, _, next) | Order::Probes(_, _, next) => Progress { next, ..progress },
-            Order::Follows | Order::Begins => return,
+            SegmentOrder::Behind(_, _, next) | SegmentOrder::Probes(_, _, next) => {
+                SequenceProgress { next, ..progress }
+            }
+            SegmentOrder::Follows | SegmentOrder::Begins => return,
         };
         let over = open.until(&progress);
         if log.is_cut() {
@@ -180,19 +188,19 @@ impl Sequences {
             log.cut(over, counts);
             return;
         }
-        if let Order::Behind(begin, end, _) | Order::Probes(begin, end, _) = order {
+        if let SegmentOrder::Behind(begin, end, _) | SegmentOrder::Probes(begin, end, _) = order {
             let place = log.next_place();
-            log.push(Run { time, last: time, begin, end, segments: 1, place, is_probe });
+            log.push(SegmentRun { time, last: time, begin, end, segments: 1, place, is_probe });
             if end.wrapping_sub(progress.next) as i32 <= 0 {
                 return;
             }
         }
         log.push(over);
         let (begin, is_probe) = match order {
-            Order::Ahead(_, begin, _) => (begin, is_probe),
+            SegmentOrder::Ahead(_, begin, _) => (begin, is_probe),
             _ => (next, false),
         };
         let before = progress.segments;
-        *open = Open { time, begin, before, place: log.next_place(), is_probe };
+        *open = OpenRun { time, begin, before, place: log.next_place(), is_probe };
     }
 }

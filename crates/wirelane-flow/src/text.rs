@@ -23,20 +23,20 @@ pub enum TextFormat {
 #[derive(Debug)]
 pub struct Text {
     format: TextFormat,
-    clock: Clock,
+    clock: TimeFormatter,
     has_head: bool,
 }
 
 impl Text {
     /// A writer of this format.
     pub fn new(format: TextFormat) -> Self {
-        Self { format, clock: Clock::default(), has_head: format == TextFormat::JsonLines }
+        Self { format, clock: TimeFormatter::default(), has_head: format == TextFormat::JsonLines }
     }
 
     /// Appends the header before the first flow, once.
     pub fn head(&mut self, out: &mut Vec<u8>) {
         if !std::mem::replace(&mut self.has_head, true) {
-            let mut names = Names(out);
+            let mut names = TextNames(out);
             Flow::default().fields(&mut names);
             end_line(out);
         }
@@ -70,9 +70,9 @@ fn end_line(out: &mut Vec<u8>) {
     out.push(b'\n');
 }
 
-struct Names<'a>(&'a mut Vec<u8>);
+struct TextNames<'a>(&'a mut Vec<u8>);
 
-impl Fields for Names<'_> {
+impl Fields for TextNames<'_> {
     fn number(&mut self, name: &'static str, _: u64) {
         self.absent(name);
     }
@@ -101,7 +101,7 @@ impl Fields for Names<'_> {
 
 struct Json<'a> {
     out: &'a mut Vec<u8>,
-    clock: &'a mut Clock,
+    clock: &'a mut TimeFormatter,
 }
 
 impl Json<'_> {
@@ -157,7 +157,7 @@ impl Fields for Json<'_> {
 
 struct Csv<'a> {
     out: &'a mut Vec<u8>,
-    clock: &'a mut Clock,
+    clock: &'a mut TimeFormatter,
 }
 
 impl Fields for Csv<'_> {
@@ -226,12 +226,12 @@ fn address(out: &mut Vec<u8>, address: IpAddr) {
 
 /// Formats times as RFC 3339. It caches the text of the last second, which most times share.
 #[derive(Debug, Default)]
-struct Clock {
+struct TimeFormatter {
     second: u64,
     text: Vec<u8>,
 }
 
-impl Clock {
+impl TimeFormatter {
     fn write(&mut self, out: &mut Vec<u8>, time: u64) {
         let (second, mut rest) = (time / 1_000_000_000, time % 1_000_000_000);
         if self.text.is_empty() || second != self.second {

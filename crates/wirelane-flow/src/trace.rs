@@ -8,7 +8,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::holes::Holes;
+use crate::holes::SequenceHoles;
 
 /// The most runs of a direction in one table.
 const EACH: usize = 1024;
@@ -17,12 +17,12 @@ static LEFT: AtomicUsize = AtomicUsize::new(1 << 18);
 
 /// Retransmitted and late segments of a direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Counts {
+pub(crate) struct LateSegments {
     pub(crate) retransmissions: u32,
     pub(crate) out_of_order: u32,
 }
 
-impl Counts {
+impl LateSegments {
     fn add(&mut self, other: Self) {
         self.retransmissions = self.retransmissions.saturating_add(other.retransmissions);
         self.out_of_order = self.out_of_order.saturating_add(other.out_of_order);
@@ -38,7 +38,7 @@ impl Counts {
 
 /// Consecutive segments.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Run {
+pub(crate) struct SegmentRun {
     /// The time of the first segment.
     pub(crate) time: u64,
     /// The time of the last segment, within 64 ns.
@@ -52,7 +52,7 @@ pub(crate) struct Run {
     pub(crate) is_probe: bool,
 }
 
-impl Run {
+impl SegmentRun {
     /// Splits the run into all segments but the last, and the last segment.
     fn parts(&self) -> impl Iterator<Item = Self> {
         let Self { time, last, begin, end, segments, .. } = *self;
@@ -70,16 +70,16 @@ impl Run {
 
 /// The completed runs of a direction.
 #[derive(Debug, Default)]
-pub(crate) struct Log {
-    runs: Vec<Run>,
+pub(crate) struct RunLog {
+    runs: Vec<SegmentRun>,
     /// The number of runs reserved from `LEFT`.
     taken: usize,
     places: u16,
     /// The counts of the table when there was no more room for runs.
-    cut: Option<Counts>,
+    cut: Option<LateSegments>,
 }
 
-impl Log {
+impl RunLog {
     /// The index of a new run; the first run has 0.
     pub(crate) fn next_place(&mut self) -> u16 {
         self.places = self.places.saturating_add(1);
@@ -107,18 +107,18 @@ impl Log {
         true
     }
 
-    pub(crate) fn push(&mut self, run: Run) {
+    pub(crate) fn push(&mut self, run: SegmentRun) {
         self.runs.push(run);
     }
 
     /// Ends the log with this run.
-    pub(crate) fn cut(&mut self, last: Run, counted: Counts) {
+    pub(crate) fn cut(&mut self, last: SegmentRun, counted: LateSegments) {
         self.runs.push(last);
         self.cut = Some(counted);
     }
 }
 
-impl Drop for Log {
+impl Drop for RunLog {
     fn drop(&mut self) {
         LEFT.fetch_add(self.taken, Ordering::Relaxed);
     }
@@ -129,20 +129,25 @@ impl Drop for Log {
 pub(crate) struct Trace {
     /// Whether the direction is from the second end of the key to the first.
     pub(crate) is_reversed: bool,
-    log: Log,
+    log: RunLog,
     /// Counts of the table after the end of the log.
-    rest: Counts,
+    rest: LateSegments,
 }
 
 impl Trace {
     /// `last` is the run that has not ended, `counted` the counts of the table.
-    pub(crate) fn new(is_reversed: bool, mut log: Log, last: Run, counted: Counts) -> Self {
+    pub(crate) fn new(
+        is_reversed: bool,
+        mut log: RunLog,
+        last: SegmentRun,
+        counted: LateSegments,
+    ) -> Self {
         let rest = match log.cut {
             Some(before) => counted.minus(before),
             None => {
                 log.runs.reserve_exact(1);
                 log.runs.push(last);
-                Counts::default()
+                LateSegments::default()
             }
         };
         log.runs.sort_unstable_by_key(|run| run.place);
@@ -158,9 +163,9 @@ impl Trace {
 
 /// The state of a direction after its last segment.
 #[derive(Clone, Debug)]
-pub(crate) struct Lane {
+pub(crate) struct DirectionState {
     next: u32,
-    holes: Holes,
+    holes: SequenceHoles,
     /// Whether several tables received its segments.
     pub(crate) is_split: bool,
 }
@@ -170,24 +175,31 @@ pub(crate) struct Lane {
 /// times. The others are assumed to have the time of the first.
 pub(crate) fn replay<'a>(
     traces: impl Iterator<Item = &'a (usize, Trace)> + Clone,
-    before: Option<Lane>,
-) -> (Counts, Option<Lane>) {
-    let mut counts = Counts::default();
+    before: Option<DirectionState>,
+) -> (LateSegments, Option<DirectionState>) {
+    let mut counts = LateSegments::default();
     let mut runs: Vec<_> = traces
         .clone()
         .enumerate()
         .flat_map(|(part, (table, trace))| {
-            let runs = trace.log.runs.iter().flat_map(Run::parts);
+            let runs = trace.log.runs.iter().flat_map(SegmentRun::parts);
             runs.map(move |run| ((run.time, *table, part, run.place), run))
         })
         .collect();
     runs.sort_by_key(|(order, _)| *order);
     let is_split = traces.clone().count() > 1;
-    let mut lane = before.map(|lane| Lane { is_split: lane.is_split || is_split, ..lane });
+    let mut lane =
+        before.map(|lane| DirectionState { is_split: lane.is_split || is_split, ..lane });
     for (_, run) in runs {
         match &mut lane {
             Some(lane) => lane.add(&run, &mut counts),
-            None => lane = Some(Lane { next: run.end, holes: Holes::default(), is_split }),
+            None => {
+                lane = Some(DirectionState {
+                    next: run.end,
+                    holes: SequenceHoles::default(),
+                    is_split,
+                })
+            }
         }
     }
     for (_, trace) in traces {
@@ -200,10 +212,10 @@ pub(crate) fn replay<'a>(
     (counts, lane)
 }
 
-impl Lane {
+impl DirectionState {
     /// Counts as [`crate::table::Entry`] does for each segment.
-    fn add(&mut self, run: &Run, counts: &mut Counts) {
-        let Run { mut begin, end, mut segments, is_probe, .. } = *run;
+    fn add(&mut self, run: &SegmentRun, counts: &mut LateSegments) {
+        let SegmentRun { mut begin, end, mut segments, is_probe, .. } = *run;
         if is_probe && begin.wrapping_add(1) == self.next && segments > 0 {
             (begin, segments) = (self.next, segments - 1);
         }
@@ -228,7 +240,10 @@ impl Lane {
         // Assumes that all segments of the run have the same length.
         let old = share(segments, behind, end.wrapping_sub(begin));
         let late = share(old, self.holes.fill(begin, known), behind);
-        counts.add(Counts { retransmissions: old - late.min(old), out_of_order: late.min(old) });
+        counts.add(LateSegments {
+            retransmissions: old - late.min(old),
+            out_of_order: late.min(old),
+        });
         if is_longer {
             self.next = end;
         }

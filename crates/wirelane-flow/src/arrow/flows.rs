@@ -25,10 +25,10 @@ pub struct Flows {
 impl Flows {
     /// Batches with a column for each field.
     pub fn new() -> Self {
-        let mut names = Names(Vec::new());
+        let mut names = FlowFieldNames(Vec::new());
         Flow::default().fields(&mut names);
         let fields = names.0.into_iter().map(|name| {
-            let kind = Column::of(name).data_type();
+            let kind = FlowColumn::of(name).data_type();
             Field::new(name, kind, true)
         });
         Self { schema: Arc::new(Schema::new(fields.collect::<Vec<_>>())) }
@@ -53,13 +53,13 @@ impl Flows {
     /// # Errors
     /// The columns do not fit together.
     pub fn of(&self, flows: &[Flow]) -> Result<RecordBatch, ArrowError> {
-        let columns = self.schema.fields().iter().map(|field| Column::of(field.name()));
-        let mut row = Row { columns: columns.collect(), next: 0, text: Vec::new() };
+        let columns = self.schema.fields().iter().map(|field| FlowColumn::of(field.name()));
+        let mut row = FlowRow { columns: columns.collect(), next: 0, text: Vec::new() };
         for flow in flows {
             row.next = 0;
             flow.fields(&mut row);
         }
-        let arrays = row.columns.into_iter().map(Column::finish).collect();
+        let arrays = row.columns.into_iter().map(FlowColumn::finish).collect();
         RecordBatch::try_new(self.schema(), arrays)
     }
 }
@@ -71,7 +71,7 @@ impl Default for Flows {
 }
 
 /// A column that grows.
-enum Column {
+enum FlowColumn {
     Byte(UInt8Builder),
     Short(UInt16Builder),
     Word(UInt32Builder),
@@ -80,7 +80,7 @@ enum Column {
     Time(TimestampNanosecondBuilder),
 }
 
-impl Column {
+impl FlowColumn {
     /// The column of the field of this name: as wide as what it counts.
     fn of(name: &str) -> Self {
         match name.strip_prefix("reverse_").or(name.strip_prefix("forward_")).unwrap_or(name) {
@@ -148,27 +148,27 @@ impl Column {
 }
 
 /// Takes the fields of a flow, which come in the order of the columns.
-struct Row {
-    columns: Vec<Column>,
+struct FlowRow {
+    columns: Vec<FlowColumn>,
     next: usize,
     text: Vec<u8>,
 }
 
-impl Row {
-    fn column(&mut self) -> Option<&mut Column> {
+impl FlowRow {
+    fn column(&mut self) -> Option<&mut FlowColumn> {
         let column = self.columns.get_mut(self.next);
         self.next += 1;
         column
     }
 
     fn text(&mut self, append: impl FnOnce(&mut StringBuilder)) {
-        if let Some(Column::Text(builder)) = self.column() {
+        if let Some(FlowColumn::Text(builder)) = self.column() {
             append(builder);
         }
     }
 }
 
-impl Fields for Row {
+impl Fields for FlowRow {
     fn number(&mut self, _: &'static str, value: u64) {
         if let Some(column) = self.column() {
             column.push(value);
@@ -210,9 +210,9 @@ impl Fields for Row {
 }
 
 /// The names of all fields.
-struct Names(Vec<&'static str>);
+struct FlowFieldNames(Vec<&'static str>);
 
-impl Fields for Names {
+impl Fields for FlowFieldNames {
     fn number(&mut self, name: &'static str, _: u64) {
         self.0.push(name);
     }
@@ -289,9 +289,9 @@ mod tests {
         let mut kinds = Kinds::default();
         flow.fields(&mut kinds);
         for (name, kind) in kinds.0 {
-            let found = match Column::of(name) {
-                Column::Text(_) => "text",
-                Column::Time(_) => "time",
+            let found = match FlowColumn::of(name) {
+                FlowColumn::Text(_) => "text",
+                FlowColumn::Time(_) => "time",
                 _ => "number",
             };
             assert_eq!(found, kind, "{name}");

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::element::VARIABLE;
 use super::format::{HEADER, OPTIONS_TEMPLATES, SET_HEADER, TEMPLATES, VERSION};
 use super::record::{blank, take};
-use super::shape::{Field, field_of};
+use super::shape::{RecordField, field_of};
 use crate::Flow;
 
 /// A decoder for the messages of one transport session.
@@ -16,15 +16,15 @@ use crate::Flow;
 pub struct Decoder {
     enterprise: Option<u32>,
     /// Templates by observation domain and number.
-    templates: HashMap<(u32, u16), Template>,
+    templates: HashMap<(u32, u16), TemplateFields>,
     /// The name of the last interface, shared by its flows.
     interface: Arc<str>,
 }
 
 /// A template.
 #[derive(Clone, Debug)]
-enum Template {
-    Flow(Vec<(Option<Field>, u16)>),
+enum TemplateFields {
+    Flow(Vec<(Option<RecordField>, u16)>),
     /// Options records, such as statistics, are skipped.
     Options,
 }
@@ -73,7 +73,7 @@ impl Decoder {
     }
 
     fn read(&mut self, message: &[u8], flows: &mut Vec<Flow>) -> Result<(), DecodeError> {
-        let mut header = Bytes(message);
+        let mut header = MessageBytes(message);
         let version = header.number(2)? as u16;
         if version != VERSION {
             return Err(DecodeError::Version(version));
@@ -83,12 +83,12 @@ impl Decoder {
         header.number(4)?;
         let domain = header.number(4)?;
         let sets = message.get(HEADER..length).ok_or(DecodeError::Short)?;
-        let mut sets = Bytes(sets);
+        let mut sets = MessageBytes(sets);
         while !sets.0.is_empty() {
             let id = sets.number(2)? as u16;
             let length = sets.number(2)? as usize;
             let body = length.checked_sub(SET_HEADER).ok_or(DecodeError::Short)?;
-            let set = Bytes(sets.take(body)?);
+            let set = MessageBytes(sets.take(body)?);
             match id {
                 TEMPLATES => self.take_templates(domain, set)?,
                 OPTIONS_TEMPLATES => self.take_options(domain, set)?,
@@ -99,7 +99,11 @@ impl Decoder {
         Ok(())
     }
 
-    fn take_templates(&mut self, domain: u32, mut set: Bytes<'_>) -> Result<(), DecodeError> {
+    fn take_templates(
+        &mut self,
+        domain: u32,
+        mut set: MessageBytes<'_>,
+    ) -> Result<(), DecodeError> {
         while set.0.len() >= 4 {
             let id = set.number(2)? as u16;
             let count = set.number(2)?;
@@ -118,12 +122,12 @@ impl Decoder {
             if fields.iter().all(|(_, length)| *length == 0) {
                 return Err(DecodeError::Empty(id));
             }
-            self.templates.insert((domain, id), Template::Flow(fields));
+            self.templates.insert((domain, id), TemplateFields::Flow(fields));
         }
         Ok(())
     }
 
-    fn take_options(&mut self, domain: u32, mut set: Bytes<'_>) -> Result<(), DecodeError> {
+    fn take_options(&mut self, domain: u32, mut set: MessageBytes<'_>) -> Result<(), DecodeError> {
         while set.0.len() >= 6 {
             let id = set.number(2)? as u16;
             let count = set.number(2)?;
@@ -131,7 +135,7 @@ impl Decoder {
             for _ in 0..count {
                 set.specifier()?;
             }
-            self.templates.insert((domain, id), Template::Options);
+            self.templates.insert((domain, id), TemplateFields::Options);
         }
         Ok(())
     }
@@ -140,11 +144,11 @@ impl Decoder {
         &mut self,
         domain: u32,
         id: u16,
-        mut set: Bytes<'_>,
+        mut set: MessageBytes<'_>,
         flows: &mut Vec<Flow>,
     ) -> Result<(), DecodeError> {
         let template = self.templates.get(&(domain, id)).ok_or(DecodeError::Template(id))?;
-        let Template::Flow(fields) = template else { return Ok(()) };
+        let TemplateFields::Flow(fields) = template else { return Ok(()) };
         // A rest shorter than the shortest record is padding (RFC 7011 section 3.3.1).
         let shortest: usize = fields.iter().map(|it| shortest(it.1)).sum();
         while set.0.len() >= shortest {
@@ -199,9 +203,9 @@ fn shortest(length: u16) -> usize {
 }
 
 /// The rest of a message.
-struct Bytes<'a>(&'a [u8]);
+struct MessageBytes<'a>(&'a [u8]);
 
-impl<'a> Bytes<'a> {
+impl<'a> MessageBytes<'a> {
     fn take(&mut self, count: usize) -> Result<&'a [u8], DecodeError> {
         let (head, tail) = self.0.split_at_checked(count).ok_or(DecodeError::Short)?;
         self.0 = tail;

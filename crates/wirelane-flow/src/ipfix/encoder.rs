@@ -3,7 +3,7 @@
 use super::element::Element;
 use super::format::{HEADER, SET_HEADER};
 use super::record::put;
-use super::shape::{Field, Shape, Shapes};
+use super::shape::{RecordField, RecordShape, Shapes};
 use crate::Flow;
 
 /// Collects flows in messages of a limited size.
@@ -13,12 +13,12 @@ pub struct Encoder {
     one_way: bool,
     limit: usize,
     /// The fields of each shape that occurred, by its index.
-    layouts: Vec<Option<Vec<(Element, Field)>>>,
+    layouts: Vec<Option<Vec<(Element, RecordField)>>>,
     message: Message,
     /// A buffer for the current record, which may not fit into the current message.
     record: Vec<u8>,
     /// The shape of the last set of the message, and the offset of the set.
-    open: Option<(Shape, usize)>,
+    open: Option<(RecordShape, usize)>,
 }
 
 /// The data records of one IPFIX message. [`Pipe`](super::Pipe) and [`Exporter`](super::Exporter)
@@ -44,7 +44,7 @@ impl Encoder {
     /// `one_way`, a two-way flow becomes two records, for collectors without RFC 5103.
     pub fn new(limit: usize, enterprise: Option<u32>, one_way: bool) -> Self {
         let limit = limit.min(usize::from(u16::MAX));
-        let layouts = vec![None; usize::from(Shape::COUNT)];
+        let layouts = vec![None; usize::from(RecordShape::COUNT)];
         let message = Message::default();
         Self { enterprise, one_way, limit, layouts, message, record: Vec::new(), open: None }
     }
@@ -70,7 +70,7 @@ impl Encoder {
     }
 
     fn add_record(&mut self, flow: &Flow) -> Option<Message> {
-        let shape = Shape::of(flow);
+        let shape = RecordShape::of(flow);
         self.record.clear();
         let layout = self.layouts.get_mut(usize::from(shape.index()))?;
         let layout = layout.get_or_insert_with(|| shape.fields(self.enterprise));
@@ -94,7 +94,7 @@ impl Encoder {
     }
 
     /// Appends the record to the set of its template.
-    fn append(&mut self, shape: Shape) {
+    fn append(&mut self, shape: RecordShape) {
         let bytes = &mut self.message.bytes;
         if bytes.is_empty() {
             bytes.resize(HEADER, 0);

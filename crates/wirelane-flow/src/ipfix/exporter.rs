@@ -11,10 +11,10 @@ use wirelane::{Error, Result};
 
 use super::collector::{Collector, Transport};
 use super::encoder::Encoder;
-use super::link::Link;
-use super::sender::Sender;
-use super::session::Session;
-use super::shared::{Sent, Shared};
+use super::link::CollectorLink;
+use super::sender::SenderThread;
+use super::session::TransportSession;
+use super::shared::{ExportQueue, Sent};
 use crate::fitting;
 use crate::flow::Flow;
 use crate::sink::{Hurry, Sink};
@@ -53,7 +53,7 @@ impl Default for Limits {
 #[derive(Debug)]
 pub struct Exporter {
     to: String,
-    shared: Arc<Shared>,
+    shared: Arc<ExportQueue>,
     thread: Option<JoinHandle<()>>,
     patience: Duration,
     note: Option<String>,
@@ -85,11 +85,11 @@ impl Exporter {
         let enterprise = collector.enterprise;
         let encoder = Encoder::new(limit, enterprise, collector.one_way);
         let (spool, note) = fitting::spool(limits.spool);
-        let shared = Arc::new(Shared::new(encoder, spool, limits.waits));
-        let sender = Sender::new(
+        let shared = Arc::new(ExportQueue::new(encoder, spool, limits.waits));
+        let sender = SenderThread::new(
             Arc::clone(&shared),
-            Link::new(collector.transport, addresses, Arc::clone(&shared)),
-            Session::new(collector.domain, enterprise, limit),
+            CollectorLink::new(collector.transport, addresses, Arc::clone(&shared)),
+            TransportSession::new(collector.domain, enterprise, limit),
             refresh,
             limits.linger,
         );
@@ -153,7 +153,7 @@ impl Sink for Exporter {
 
 /// A handle to the counts of an exporter, from [`Exporter::watch`].
 #[derive(Clone, Debug)]
-pub struct Watch(Arc<Shared>);
+pub struct Watch(Arc<ExportQueue>);
 
 impl Watch {
     /// The counts so far.

@@ -1,7 +1,7 @@
 //! The message format (RFC 7011 section 3).
 
 use super::element::Element;
-use super::shape::Shape;
+use super::shape::RecordShape;
 
 /// The length of a message header.
 pub(super) const HEADER: usize = 16;
@@ -15,7 +15,7 @@ pub(super) const TEMPLATES: u16 = 2;
 pub(super) const OPTIONS_TEMPLATES: u16 = 3;
 
 /// Appends the template record of a shape (RFC 7011 section 3.4.1).
-pub(super) fn put_template(out: &mut Vec<u8>, shape: Shape, enterprise: Option<u32>) {
+pub(super) fn put_template(out: &mut Vec<u8>, shape: RecordShape, enterprise: Option<u32>) {
     let fields = shape.fields(enterprise);
     out.extend(shape.template().to_be_bytes());
     out.extend((fields.len() as u16).to_be_bytes());

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::collector::Transport;
-use super::shared::Shared;
+use super::shared::ExportQueue;
 
 /// The time limit of a connection attempt, and of a write without progress.
 const TIMEOUT: Duration = Duration::from_secs(5);
@@ -19,24 +19,24 @@ const SLICE: Duration = Duration::from_millis(50);
 const REFUSAL: Duration = Duration::from_millis(20);
 
 #[derive(Debug)]
-pub(super) struct Link {
+pub(super) struct CollectorLink {
     transport: Transport,
     addresses: Vec<SocketAddr>,
-    socket: Option<Socket>,
-    shared: Arc<Shared>,
+    socket: Option<LinkSocket>,
+    shared: Arc<ExportQueue>,
 }
 
 #[derive(Debug)]
-enum Socket {
+enum LinkSocket {
     Udp(UdpSocket),
     Tcp(TcpStream),
 }
 
-impl Link {
+impl CollectorLink {
     pub(super) fn new(
         transport: Transport,
         addresses: Vec<SocketAddr>,
-        shared: Arc<Shared>,
+        shared: Arc<ExportQueue>,
     ) -> Self {
         Self { transport, addresses, socket: None, shared }
     }
@@ -71,7 +71,7 @@ impl Link {
 
     /// Waits for an ICMP error after the first datagram, and returns it.
     pub(super) fn wait_for_refusal(&self) -> io::Result<()> {
-        let Some(Socket::Udp(socket)) = &self.socket else { return Ok(()) };
+        let Some(LinkSocket::Udp(socket)) = &self.socket else { return Ok(()) };
         thread::sleep(REFUSAL);
         socket.take_error()?.map_or(Ok(()), Err)
     }
@@ -79,8 +79,8 @@ impl Link {
     pub(super) fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
         match &mut self.socket {
             None => Err(ErrorKind::NotConnected.into()),
-            Some(Socket::Udp(socket)) => socket.send(bytes).map(|_| ()),
-            Some(Socket::Tcp(stream)) => {
+            Some(LinkSocket::Udp(socket)) => socket.send(bytes).map(|_| ()),
+            Some(LinkSocket::Tcp(stream)) => {
                 check_open(stream)?;
                 write_all(stream, bytes, &self.shared)
             }
@@ -94,7 +94,7 @@ fn within(longest: Duration, deadline: Option<Instant>) -> Duration {
 }
 
 /// Writes all bytes. Fails if the collector reads none for [`TIMEOUT`], or at the deadline.
-fn write_all(stream: &mut TcpStream, mut bytes: &[u8], shared: &Shared) -> io::Result<()> {
+fn write_all(stream: &mut TcpStream, mut bytes: &[u8], shared: &ExportQueue) -> io::Result<()> {
     let mut since = Instant::now();
     while !bytes.is_empty() {
         match stream.write(bytes) {
@@ -119,7 +119,11 @@ fn write_all(stream: &mut TcpStream, mut bytes: &[u8], shared: &Shared) -> io::R
     Ok(())
 }
 
-fn connect(transport: Transport, address: &SocketAddr, longest: Duration) -> io::Result<Socket> {
+fn connect(
+    transport: Transport,
+    address: &SocketAddr,
+    longest: Duration,
+) -> io::Result<LinkSocket> {
     match transport {
         Transport::Udp => {
             let any: SocketAddr = match address {
@@ -128,7 +132,7 @@ fn connect(transport: Transport, address: &SocketAddr, longest: Duration) -> io:
             };
             let socket = UdpSocket::bind(any)?;
             socket.connect(address)?;
-            Ok(Socket::Udp(socket))
+            Ok(LinkSocket::Udp(socket))
         }
         Transport::Tcp => {
             if longest.is_zero() {
@@ -137,7 +141,7 @@ fn connect(transport: Transport, address: &SocketAddr, longest: Duration) -> io:
             let stream = TcpStream::connect_timeout(address, longest)?;
             stream.set_write_timeout(Some(SLICE))?;
             stream.set_nodelay(true)?;
-            Ok(Socket::Tcp(stream))
+            Ok(LinkSocket::Tcp(stream))
         }
     }
 }

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use super::element;
 use super::encoder::{Encoder, Message};
-use super::session::Session;
+use super::session::TransportSession;
 use super::time::seconds_now;
 use crate::Flow;
 
@@ -17,7 +17,7 @@ const LIMIT: usize = 60_000;
 pub struct Pipe<W> {
     to: W,
     encoder: Encoder,
-    session: Session,
+    session: TransportSession,
 }
 
 impl<W: Write> Pipe<W> {
@@ -25,7 +25,7 @@ impl<W: Write> Pipe<W> {
     pub fn new(to: W) -> Self {
         let enterprise = Some(element::EXAMPLE);
         let encoder = Encoder::new(LIMIT, enterprise, false);
-        Self { to, encoder, session: Session::new(0, enterprise, LIMIT) }
+        Self { to, encoder, session: TransportSession::new(0, enterprise, LIMIT) }
     }
 
     /// Adds a flow. Writes the current message if it is full.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use wirelane_wire::{Protocol, TcpFlags};
 
-use super::shape::{Field, Measure, Side};
+use super::shape::{MeasureField, MeasureSide, RecordField};
 use super::time::{from_ntp, to_ntp};
 use crate::{EndReason, Flow, Half, Key, Tunnel, TunnelKind};
 
@@ -18,62 +18,72 @@ const VXLAN: u64 = 1 << 56;
 const UNKNOWN: u64 = u64::MAX;
 
 /// Appends `field` with `length` bytes.
-pub(super) fn put(out: &mut Vec<u8>, flow: &Flow, field: Field, length: u16) {
+pub(super) fn put(out: &mut Vec<u8>, flow: &Flow, field: RecordField, length: u16) {
     let key = &flow.key;
     let tunnel = key.tunnel.as_ref();
     match field {
-        Field::Source => put_address(out, key.source, length),
-        Field::Destination => put_address(out, key.destination, length),
-        Field::SourcePort => out.extend(key.source_port.to_be_bytes()),
-        Field::DestinationPort => out.extend(key.destination_port.to_be_bytes()),
+        RecordField::Source => put_address(out, key.source, length),
+        RecordField::Destination => put_address(out, key.destination, length),
+        RecordField::SourcePort => out.extend(key.source_port.to_be_bytes()),
+        RecordField::DestinationPort => out.extend(key.destination_port.to_be_bytes()),
         // Types and codes are single bytes.
-        Field::Icmp => out.extend([key.source_port as u8, key.destination_port as u8]),
-        Field::Protocol => out.push(key.protocol.0),
-        Field::Vlan => out.extend(key.vlan.unwrap_or(0).to_be_bytes()),
-        Field::InnerVlan => out.extend(key.inner_vlan.unwrap_or(0).to_be_bytes()),
-        Field::EndReason => out.push(flow.end as u8),
-        Field::Interface => put_text(out, &flow.interface),
-        Field::Direction => out.push(1),
-        Field::Layer2Segment => {
+        RecordField::Icmp => out.extend([key.source_port as u8, key.destination_port as u8]),
+        RecordField::Protocol => out.push(key.protocol.0),
+        RecordField::Vlan => out.extend(key.vlan.unwrap_or(0).to_be_bytes()),
+        RecordField::InnerVlan => out.extend(key.inner_vlan.unwrap_or(0).to_be_bytes()),
+        RecordField::EndReason => out.push(flow.end as u8),
+        RecordField::Interface => put_text(out, &flow.interface),
+        RecordField::Direction => out.push(1),
+        RecordField::Layer2Segment => {
             let id = tunnel.filter(|it| it.kind == TunnelKind::Vxlan).and_then(|it| it.id);
             out.extend(id.map_or(0, |id| VXLAN | u64::from(id)).to_be_bytes());
         }
-        Field::Community => out.extend(flow.community),
-        Field::HandshakeRtt => out.extend(flow.handshake_rtt.unwrap_or(UNKNOWN).to_be_bytes()),
-        Field::TunnelKind => out.push(tunnel.map_or(0, |it| number_of(it.kind))),
-        Field::TunnelSource => put_address(out, tunnel.map_or(NOWHERE, |it| it.source), length),
-        Field::TunnelDestination => {
+        RecordField::Community => out.extend(flow.community),
+        RecordField::HandshakeRtt => {
+            out.extend(flow.handshake_rtt.unwrap_or(UNKNOWN).to_be_bytes())
+        }
+        RecordField::TunnelKind => out.push(tunnel.map_or(0, |it| number_of(it.kind))),
+        RecordField::TunnelSource => {
+            put_address(out, tunnel.map_or(NOWHERE, |it| it.source), length)
+        }
+        RecordField::TunnelDestination => {
             put_address(out, tunnel.map_or(NOWHERE, |it| it.destination), length);
         }
-        Field::TunnelId => out.extend(tunnel.and_then(|it| it.id).unwrap_or(0).to_be_bytes()),
-        Field::Of(Side::Forward, measure) => put_measure(out, &flow.forward, measure, length),
-        Field::Of(Side::Reverse, measure) => put_measure(out, &flow.reverse, measure, length),
+        RecordField::TunnelId => out.extend(tunnel.and_then(|it| it.id).unwrap_or(0).to_be_bytes()),
+        RecordField::Of(MeasureSide::Forward, measure) => {
+            put_measure(out, &flow.forward, measure, length)
+        }
+        RecordField::Of(MeasureSide::Reverse, measure) => {
+            put_measure(out, &flow.reverse, measure, length)
+        }
     }
 }
 
-fn put_measure(out: &mut Vec<u8>, half: &Half, measure: Measure, length: u16) {
+fn put_measure(out: &mut Vec<u8>, half: &Half, measure: MeasureField, length: u16) {
     match measure {
-        Measure::Octets => out.extend(half.octets.to_be_bytes()),
-        Measure::Packets => out.extend(half.packets.to_be_bytes()),
-        Measure::Payload => out.extend(half.payload.to_be_bytes()),
-        Measure::StartMilliseconds => {
+        MeasureField::Octets => out.extend(half.octets.to_be_bytes()),
+        MeasureField::Packets => out.extend(half.packets.to_be_bytes()),
+        MeasureField::Payload => out.extend(half.payload.to_be_bytes()),
+        MeasureField::StartMilliseconds => {
             out.extend((half.start / NANOSECONDS_PER_MILLISECOND).to_be_bytes());
         }
-        Measure::EndMilliseconds => {
+        MeasureField::EndMilliseconds => {
             out.extend((half.end / NANOSECONDS_PER_MILLISECOND).to_be_bytes());
         }
-        Measure::Start => out.extend(to_ntp(half.start).to_be_bytes()),
-        Measure::End => out.extend(to_ntp(half.end).to_be_bytes()),
-        Measure::TcpFlags if length == 1 => out.push(half.tcp_flags.bits() as u8),
-        Measure::TcpFlags => out.extend(half.tcp_flags.bits().to_be_bytes()),
-        Measure::Dscp => out.push(half.dscp),
-        Measure::MinTtl => out.push(half.min_ttl),
-        Measure::MaxTtl => out.push(half.max_ttl),
-        Measure::Retransmissions => out.extend(half.retransmissions.to_be_bytes()),
-        Measure::OutOfOrder => out.extend(half.out_of_order.to_be_bytes()),
-        Measure::ZeroWindows => out.extend(half.zero_windows.to_be_bytes()),
-        Measure::CongestionExperienced => out.extend(half.congestion_experienced.to_be_bytes()),
-        Measure::Queue => out.extend(half.queue.to_be_bytes()),
+        MeasureField::Start => out.extend(to_ntp(half.start).to_be_bytes()),
+        MeasureField::End => out.extend(to_ntp(half.end).to_be_bytes()),
+        MeasureField::TcpFlags if length == 1 => out.push(half.tcp_flags.bits() as u8),
+        MeasureField::TcpFlags => out.extend(half.tcp_flags.bits().to_be_bytes()),
+        MeasureField::Dscp => out.push(half.dscp),
+        MeasureField::MinTtl => out.push(half.min_ttl),
+        MeasureField::MaxTtl => out.push(half.max_ttl),
+        MeasureField::Retransmissions => out.extend(half.retransmissions.to_be_bytes()),
+        MeasureField::OutOfOrder => out.extend(half.out_of_order.to_be_bytes()),
+        MeasureField::ZeroWindows => out.extend(half.zero_windows.to_be_bytes()),
+        MeasureField::CongestionExperienced => {
+            out.extend(half.congestion_experienced.to_be_bytes())
+        }
+        MeasureField::Queue => out.extend(half.queue.to_be_bytes()),
     }
 }
 
@@ -96,24 +106,24 @@ fn put_text(out: &mut Vec<u8>, text: &str) {
 /// Decodes `field` from its bytes, possibly with a reduced length (RFC 7011 section 6.2).
 ///
 /// `name` is the last interface name, which flows share.
-pub(super) fn take(flow: &mut Flow, field: Field, bytes: &[u8], name: &mut Arc<str>) {
+pub(super) fn take(flow: &mut Flow, field: RecordField, bytes: &[u8], name: &mut Arc<str>) {
     let number = bytes.iter().fold(0_u64, |number, byte| number << 8 | u64::from(*byte));
     let key = &mut flow.key;
     // Elements have the width of their field, so only invalid values are truncated.
     match field {
-        Field::Source => key.source = address(bytes).unwrap_or(key.source),
-        Field::Destination => key.destination = address(bytes).unwrap_or(key.destination),
-        Field::SourcePort => key.source_port = number as u16,
-        Field::DestinationPort => key.destination_port = number as u16,
-        Field::Icmp => {
+        RecordField::Source => key.source = address(bytes).unwrap_or(key.source),
+        RecordField::Destination => key.destination = address(bytes).unwrap_or(key.destination),
+        RecordField::SourcePort => key.source_port = number as u16,
+        RecordField::DestinationPort => key.destination_port = number as u16,
+        RecordField::Icmp => {
             key.source_port = (number >> 8) as u8 as u16;
             key.destination_port = number as u8 as u16;
         }
-        Field::Protocol => key.protocol = Protocol(number as u8),
-        Field::Vlan => key.vlan = Some(number as u16),
-        Field::InnerVlan => key.inner_vlan = Some(number as u16),
-        Field::EndReason => flow.end = end_reason(number),
-        Field::Interface => {
+        RecordField::Protocol => key.protocol = Protocol(number as u8),
+        RecordField::Vlan => key.vlan = Some(number as u16),
+        RecordField::InnerVlan => key.inner_vlan = Some(number as u16),
+        RecordField::EndReason => flow.end = end_reason(number),
+        RecordField::Interface => {
             if let Ok(text) = std::str::from_utf8(bytes) {
                 if **name != *text {
                     *name = text.into();
@@ -121,62 +131,66 @@ pub(super) fn take(flow: &mut Flow, field: Field, bytes: &[u8], name: &mut Arc<s
                 flow.interface = Arc::clone(name);
             }
         }
-        Field::Direction => {}
-        Field::Layer2Segment => {
+        RecordField::Direction => {}
+        RecordField::Layer2Segment => {
             if number & VXLAN != 0 {
                 let tunnel = key.tunnel.get_or_insert(NO_TUNNEL);
                 tunnel.id = Some(number as u32);
             }
         }
-        Field::Community => {
+        RecordField::Community => {
             if let Ok(bytes) = bytes.try_into() {
                 flow.community = bytes;
             }
         }
-        Field::HandshakeRtt => flow.handshake_rtt = (number != UNKNOWN).then_some(number),
-        Field::TunnelKind => {
+        RecordField::HandshakeRtt => flow.handshake_rtt = (number != UNKNOWN).then_some(number),
+        RecordField::TunnelKind => {
             if let Some(kind) = tunnel_kind(number) {
                 key.tunnel.get_or_insert(NO_TUNNEL).kind = kind;
             }
         }
-        Field::TunnelSource => {
+        RecordField::TunnelSource => {
             let tunnel = key.tunnel.get_or_insert(NO_TUNNEL);
             tunnel.source = address(bytes).unwrap_or(tunnel.source);
         }
-        Field::TunnelDestination => {
+        RecordField::TunnelDestination => {
             let tunnel = key.tunnel.get_or_insert(NO_TUNNEL);
             tunnel.destination = address(bytes).unwrap_or(tunnel.destination);
         }
-        Field::TunnelId => key.tunnel.get_or_insert(NO_TUNNEL).id = Some(number as u32),
-        Field::Of(Side::Forward, measure) => take_measure(&mut flow.forward, measure, number),
-        Field::Of(Side::Reverse, measure) => take_measure(&mut flow.reverse, measure, number),
+        RecordField::TunnelId => key.tunnel.get_or_insert(NO_TUNNEL).id = Some(number as u32),
+        RecordField::Of(MeasureSide::Forward, measure) => {
+            take_measure(&mut flow.forward, measure, number)
+        }
+        RecordField::Of(MeasureSide::Reverse, measure) => {
+            take_measure(&mut flow.reverse, measure, number)
+        }
     }
 }
 
-fn take_measure(half: &mut Half, measure: Measure, number: u64) {
+fn take_measure(half: &mut Half, measure: MeasureField, number: u64) {
     match measure {
-        Measure::Octets => half.octets = number,
-        Measure::Packets => half.packets = number,
-        Measure::Payload => half.payload = number,
+        MeasureField::Octets => half.octets = number,
+        MeasureField::Packets => half.packets = number,
+        MeasureField::Payload => half.payload = number,
         // Nanoseconds, if present, take precedence.
-        Measure::StartMilliseconds if half.start == 0 => {
+        MeasureField::StartMilliseconds if half.start == 0 => {
             half.start = number.saturating_mul(NANOSECONDS_PER_MILLISECOND);
         }
-        Measure::EndMilliseconds if half.end == 0 => {
+        MeasureField::EndMilliseconds if half.end == 0 => {
             half.end = number.saturating_mul(NANOSECONDS_PER_MILLISECOND);
         }
-        Measure::StartMilliseconds | Measure::EndMilliseconds => {}
-        Measure::Start => half.start = from_ntp(number),
-        Measure::End => half.end = from_ntp(number),
-        Measure::TcpFlags => half.tcp_flags = TcpFlags::from_bits(number as u16),
-        Measure::Dscp => half.dscp = number as u8,
-        Measure::MinTtl => half.min_ttl = number as u8,
-        Measure::MaxTtl => half.max_ttl = number as u8,
-        Measure::Retransmissions => half.retransmissions = number as u32,
-        Measure::OutOfOrder => half.out_of_order = number as u32,
-        Measure::ZeroWindows => half.zero_windows = number as u32,
-        Measure::CongestionExperienced => half.congestion_experienced = number as u32,
-        Measure::Queue => half.queue = number as u16,
+        MeasureField::StartMilliseconds | MeasureField::EndMilliseconds => {}
+        MeasureField::Start => half.start = from_ntp(number),
+        MeasureField::End => half.end = from_ntp(number),
+        MeasureField::TcpFlags => half.tcp_flags = TcpFlags::from_bits(number as u16),
+        MeasureField::Dscp => half.dscp = number as u8,
+        MeasureField::MinTtl => half.min_ttl = number as u8,
+        MeasureField::MaxTtl => half.max_ttl = number as u8,
+        MeasureField::Retransmissions => half.retransmissions = number as u32,
+        MeasureField::OutOfOrder => half.out_of_order = number as u32,
+        MeasureField::ZeroWindows => half.zero_windows = number as u32,
+        MeasureField::CongestionExperienced => half.congestion_experienced = number as u32,
+        MeasureField::Queue => half.queue = number as u16,
     }
 }
 

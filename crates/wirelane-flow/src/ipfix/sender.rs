@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 
 use super::collector::Transport;
 use super::encoder::Message;
-use super::link::Link;
-use super::session::{Report, Session};
-use super::shared::{Next, Shared};
+use super::link::CollectorLink;
+use super::session::{ExporterStatistics, TransportSession};
+use super::shared::{ExportQueue, SendStep};
 use super::time::seconds_now;
 
 /// The interval at which statistics of the exporter are sent.
@@ -18,10 +18,10 @@ const REPORT_EVERY: Duration = Duration::from_secs(60);
 /// The first and the longest pause between attempts.
 const PAUSES: [Duration; 2] = [Duration::from_millis(200), Duration::from_secs(10)];
 
-pub(super) struct Sender {
-    shared: Arc<Shared>,
-    link: Link,
-    session: Session,
+pub(super) struct SenderThread {
+    shared: Arc<ExportQueue>,
+    link: CollectorLink,
+    session: TransportSession,
     /// The interval at which templates are sent again; `None` for once per connection.
     refresh: Option<Duration>,
     refreshed: Instant,
@@ -34,11 +34,11 @@ pub(super) struct Sender {
     extra: usize,
 }
 
-impl Sender {
+impl SenderThread {
     pub(super) fn new(
-        shared: Arc<Shared>,
-        link: Link,
-        session: Session,
+        shared: Arc<ExportQueue>,
+        link: CollectorLink,
+        session: TransportSession,
         refresh: Option<Duration>,
         linger: Duration,
     ) -> Self {
@@ -60,13 +60,13 @@ impl Sender {
     pub(super) fn run(mut self) {
         loop {
             match self.shared.next(self.linger, self.reported + REPORT_EVERY) {
-                Next::Send(message) => {
+                SendStep::Send(message) => {
                     if !self.deliver(message) {
                         return;
                     }
                 }
-                Next::Idle => self.report(),
-                Next::End => return self.report(),
+                SendStep::Idle => self.report(),
+                SendStep::End => return self.report(),
             }
         }
     }
@@ -132,7 +132,7 @@ impl Sender {
         }
         let sent = self.shared.sent();
         let (not_sent_packets, not_sent_octets) = self.shared.lost();
-        let report = Report {
+        let report = ExporterStatistics {
             messages: sent.messages,
             flows: sent.flows,
             octets: sent.octets,

@@ -6,14 +6,14 @@ use super::encoder::Message;
 use super::format::{
     HEADER, OPTIONS_TEMPLATES, SET_HEADER, TEMPLATES, VERSION, put_specifier, put_template,
 };
-use super::shape::{Shape, Shapes};
+use super::shape::{RecordShape, Shapes};
 
-/// The template of [`Session::report`], after the templates of the shapes.
+/// The template of [`TransportSession::report`], after the templates of the shapes.
 const REPORT: u16 = 512;
 
 /// A transport session: one connection, or all datagrams to a collector.
 #[derive(Debug)]
-pub(super) struct Session {
+pub(super) struct TransportSession {
     domain: u32,
     enterprise: Option<u32>,
     /// The largest length of a message.
@@ -26,7 +26,7 @@ pub(super) struct Session {
 
 /// Statistics of the exporter (RFC 7011 sections 4.1 and 4.3).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Report {
+pub(super) struct ExporterStatistics {
     pub(super) messages: u64,
     pub(super) flows: u64,
     pub(super) octets: u64,
@@ -35,7 +35,7 @@ pub(super) struct Report {
     pub(super) not_sent_octets: u64,
 }
 
-impl Session {
+impl TransportSession {
     pub(super) fn new(domain: u32, enterprise: Option<u32>, limit: usize) -> Self {
         let limit = limit.min(usize::from(u16::MAX));
         Self { domain, enterprise, limit, announced: Shapes::default(), sequence: 0 }
@@ -55,10 +55,10 @@ impl Session {
     /// Messages with templates that `message` needs and that were not sent yet. Send them first.
     pub(super) fn templates(&mut self, message: &Message, now: u32) -> Vec<Vec<u8>> {
         let announced = self.announced;
-        let is_missing = |shape: &Shape| message.shapes.has(*shape) && !announced.has(*shape);
+        let is_missing = |shape: &RecordShape| message.shapes.has(*shape) && !announced.has(*shape);
         let mut messages: Vec<Vec<u8>> = Vec::new();
         let mut set = Vec::new();
-        for shape in Shape::all().filter(is_missing) {
+        for shape in RecordShape::all().filter(is_missing) {
             self.announced.add(shape);
             let mut template = Vec::new();
             put_template(&mut template, shape, self.enterprise);
@@ -80,7 +80,7 @@ impl Session {
     }
 
     /// Messages with the statistics of sent and lost flows.
-    pub(super) fn report(&mut self, report: &Report, now: u32) -> Vec<Vec<u8>> {
+    pub(super) fn report(&mut self, report: &ExporterStatistics, now: u32) -> Vec<Vec<u8>> {
         let fields = [
             (iana::EXPORTING_PROCESS, 4, 1),
             (iana::EXPORTED_MESSAGES, 8, report.messages),

@@ -9,7 +9,7 @@ use crate::Flow;
 
 /// A field of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Field {
+pub(super) enum RecordField {
     Source,
     Destination,
     SourcePort,
@@ -29,19 +29,19 @@ pub(super) enum Field {
     TunnelSource,
     TunnelDestination,
     TunnelId,
-    Of(Side, Measure),
+    Of(MeasureSide, MeasureField),
 }
 
 /// The direction of a measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Side {
+pub(super) enum MeasureSide {
     Forward,
     Reverse,
 }
 
 /// The measures of each direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Measure {
+pub(super) enum MeasureField {
     Octets,
     Packets,
     Payload,
@@ -62,7 +62,7 @@ pub(super) enum Measure {
 
 /// Bits that determine the fields of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Shape(u16);
+pub(super) struct RecordShape(u16);
 
 const IPV6: u16 = 1;
 const TWO_WAY: u16 = 2;
@@ -78,7 +78,7 @@ const TUNNEL_ID: u16 = 128;
 /// The first template ID (RFC 7011 section 3.4.1).
 const FIRST_TEMPLATE: u16 = 256;
 
-impl Shape {
+impl RecordShape {
     /// The number of shapes.
     pub(super) const COUNT: u16 = 256;
 
@@ -121,8 +121,8 @@ impl Shape {
     }
 
     /// The fields in order, with private elements of `enterprise`.
-    pub(super) fn fields(self, enterprise: Option<u32>) -> Vec<(Element, Field)> {
-        use Field as F;
+    pub(super) fn fields(self, enterprise: Option<u32>) -> Vec<(Element, RecordField)> {
+        use RecordField as F;
         let mut fields = Vec::with_capacity(48);
         let mut add = |id, length, field| {
             fields.push((Element { enterprise: 0, id, length }, field));
@@ -155,18 +155,18 @@ impl Shape {
         // 7125 allows it).
         let is_plain = enterprise.is_none();
         let standard = STANDARD.map(|(id, length, measure)| match measure {
-            Measure::TcpFlags if is_plain => (id, 1, measure),
+            MeasureField::TcpFlags if is_plain => (id, 1, measure),
             _ => (id, length, measure),
         });
         for (id, length, measure) in standard {
-            add(id, length, F::Of(Side::Forward, measure));
+            add(id, length, F::Of(MeasureSide::Forward, measure));
         }
         if self.is(TWO_WAY) {
             add(iana::BIFLOW_DIRECTION, 1, F::Direction);
             // Collectors that need milliseconds do not use reverse times.
             for (id, length, measure) in standard.into_iter().filter(|it| !is_coarse(it.2)) {
                 let element = Element { enterprise: REVERSE, id, length };
-                fields.push((element, F::Of(Side::Reverse, measure)));
+                fields.push((element, F::Of(MeasureSide::Reverse, measure)));
             }
         }
         if let Some(enterprise) = enterprise {
@@ -175,17 +175,17 @@ impl Shape {
         fields
     }
 
-    fn add_private(self, enterprise: u32, fields: &mut Vec<(Element, Field)>) {
-        use Field as F;
+    fn add_private(self, enterprise: u32, fields: &mut Vec<(Element, RecordField)>) {
+        use RecordField as F;
         let mut add = |id, length, field| {
             fields.push((Element { enterprise, id, length }, field));
         };
         add(element::COMMUNITY, 20, F::Community);
         add(element::HANDSHAKE_RTT, 8, F::HandshakeRtt);
         for (id, length, measure) in PRIVATE {
-            add(id, length, F::Of(Side::Forward, measure));
+            add(id, length, F::Of(MeasureSide::Forward, measure));
             if self.is(TWO_WAY) {
-                add(id | REVERSE_BIT, length, F::Of(Side::Reverse, measure));
+                add(id | REVERSE_BIT, length, F::Of(MeasureSide::Reverse, measure));
             }
         }
         if self.is(TUNNEL) {
@@ -205,31 +205,31 @@ impl Shape {
 pub(super) struct Shapes([u128; 2]);
 
 impl Shapes {
-    pub(super) fn add(&mut self, shape: Shape) {
+    pub(super) fn add(&mut self, shape: RecordShape) {
         let [low, high] = &mut self.0;
         *(if shape.0 < 128 { low } else { high }) |= 1 << (shape.0 & 127);
     }
 
-    pub(super) fn has(self, shape: Shape) -> bool {
+    pub(super) fn has(self, shape: RecordShape) -> bool {
         let [low, high] = self.0;
         (if shape.0 < 128 { low } else { high }) & 1 << (shape.0 & 127) != 0
     }
 }
 
 /// The field of an element in a received template, if it is known.
-pub(super) fn field_of(enterprise: u32, id: u16, private: Option<u32>) -> Option<Field> {
+pub(super) fn field_of(enterprise: u32, id: u16, private: Option<u32>) -> Option<RecordField> {
     let known =
-        |table: &[(u16, u16, Measure)], id| table.iter().find(|it| it.0 == id).map(|it| it.2);
+        |table: &[(u16, u16, MeasureField)], id| table.iter().find(|it| it.0 == id).map(|it| it.2);
     if enterprise == REVERSE {
-        return known(&STANDARD, id).map(|measure| Field::Of(Side::Reverse, measure));
+        return known(&STANDARD, id).map(|measure| RecordField::Of(MeasureSide::Reverse, measure));
     }
     if enterprise != 0 {
         if Some(enterprise) != private {
             return None;
         }
-        let side = if id & REVERSE_BIT == 0 { Side::Forward } else { Side::Reverse };
+        let side = if id & REVERSE_BIT == 0 { MeasureSide::Forward } else { MeasureSide::Reverse };
         if let Some(measure) = known(&PRIVATE, id & !REVERSE_BIT) {
-            return Some(Field::Of(side, measure));
+            return Some(RecordField::Of(side, measure));
         }
     }
     // These shapes together have all fields.
@@ -237,33 +237,33 @@ pub(super) fn field_of(enterprise: u32, id: u16, private: Option<u32>) -> Option
     const MORE: u16 = IPV6 | VLAN | INNER_VLAN | TUNNEL | TUNNEL_ID;
     [LESS, MORE, ICMP, MORE | ICMP]
         .into_iter()
-        .flat_map(|bits| Shape(bits).fields(private))
+        .flat_map(|bits| RecordShape(bits).fields(private))
         .find(|(element, _)| (element.enterprise, element.id) == (enterprise, id))
         .map(|(_, field)| field)
 }
 
-fn is_coarse(measure: Measure) -> bool {
-    matches!(measure, Measure::StartMilliseconds | Measure::EndMilliseconds)
+fn is_coarse(measure: MeasureField) -> bool {
+    matches!(measure, MeasureField::StartMilliseconds | MeasureField::EndMilliseconds)
 }
 
-const STANDARD: [(u16, u16, Measure); 11] = [
-    (iana::OCTETS, 8, Measure::Octets),
-    (iana::PACKETS, 8, Measure::Packets),
-    (iana::PAYLOAD, 8, Measure::Payload),
-    (iana::START_MILLISECONDS, 8, Measure::StartMilliseconds),
-    (iana::END_MILLISECONDS, 8, Measure::EndMilliseconds),
-    (iana::START_NANOSECONDS, 8, Measure::Start),
-    (iana::END_NANOSECONDS, 8, Measure::End),
-    (iana::TCP_FLAGS, 2, Measure::TcpFlags),
-    (iana::DSCP, 1, Measure::Dscp),
-    (iana::MIN_TTL, 1, Measure::MinTtl),
-    (iana::MAX_TTL, 1, Measure::MaxTtl),
+const STANDARD: [(u16, u16, MeasureField); 11] = [
+    (iana::OCTETS, 8, MeasureField::Octets),
+    (iana::PACKETS, 8, MeasureField::Packets),
+    (iana::PAYLOAD, 8, MeasureField::Payload),
+    (iana::START_MILLISECONDS, 8, MeasureField::StartMilliseconds),
+    (iana::END_MILLISECONDS, 8, MeasureField::EndMilliseconds),
+    (iana::START_NANOSECONDS, 8, MeasureField::Start),
+    (iana::END_NANOSECONDS, 8, MeasureField::End),
+    (iana::TCP_FLAGS, 2, MeasureField::TcpFlags),
+    (iana::DSCP, 1, MeasureField::Dscp),
+    (iana::MIN_TTL, 1, MeasureField::MinTtl),
+    (iana::MAX_TTL, 1, MeasureField::MaxTtl),
 ];
 
-const PRIVATE: [(u16, u16, Measure); 5] = [
-    (element::RETRANSMISSIONS, 4, Measure::Retransmissions),
-    (element::OUT_OF_ORDER, 4, Measure::OutOfOrder),
-    (element::ZERO_WINDOWS, 4, Measure::ZeroWindows),
-    (element::CONGESTION_EXPERIENCED, 4, Measure::CongestionExperienced),
-    (element::QUEUE, 2, Measure::Queue),
+const PRIVATE: [(u16, u16, MeasureField); 5] = [
+    (element::RETRANSMISSIONS, 4, MeasureField::Retransmissions),
+    (element::OUT_OF_ORDER, 4, MeasureField::OutOfOrder),
+    (element::ZERO_WINDOWS, 4, MeasureField::ZeroWindows),
+    (element::CONGESTION_EXPERIENCED, 4, MeasureField::CongestionExperienced),
+    (element::QUEUE, 2, MeasureField::Queue),
 ];

@@ -28,8 +28,8 @@ pub struct Sent {
 }
 
 #[derive(Debug)]
-pub(super) struct Shared {
-    state: Mutex<State>,
+pub(super) struct ExportQueue {
+    state: Mutex<QueueContents>,
     changed: Condvar,
     /// Signals that a message was sent or failed.
     room: Condvar,
@@ -37,7 +37,7 @@ pub(super) struct Shared {
 }
 
 #[derive(Debug)]
-struct State {
+struct QueueContents {
     encoder: Encoder,
     /// The time of the first flow in the incomplete message.
     since: Option<Instant>,
@@ -51,7 +51,7 @@ struct State {
     is_closed: bool,
 }
 
-impl State {
+impl QueueContents {
     /// Whether the deadline has passed.
     fn is_over(&self) -> bool {
         self.deadline.is_some_and(|deadline| deadline <= Instant::now())
@@ -66,7 +66,7 @@ impl State {
 }
 
 /// The next step of the sending thread.
-pub(super) enum Next {
+pub(super) enum SendStep {
     Send(Message),
     /// No message until the wake-up time.
     Idle,
@@ -74,10 +74,11 @@ pub(super) enum Next {
     End,
 }
 
-impl Shared {
-    /// State with a spool of `limit` bytes. With `waits`, [`Shared::add`] waits for room in it.
+impl ExportQueue {
+    /// State with a spool of `limit` bytes. With `waits`, [`ExportQueue::add`] waits for room in
+    /// it.
     pub(super) fn new(encoder: Encoder, limit: usize, waits: bool) -> Self {
-        let state = State {
+        let state = QueueContents {
             encoder,
             since: None,
             spool: Spool::new(limit),
@@ -117,7 +118,7 @@ impl Shared {
         self.room.notify_one();
     }
 
-    /// Ends the input, and sets the deadline as [`Shared::hurry`].
+    /// Ends the input, and sets the deadline as [`ExportQueue::hurry`].
     pub(super) fn close(&self, patience: Duration) {
         self.lock().is_closed = true;
         self.hurry(patience);
@@ -145,29 +146,29 @@ impl Shared {
     }
 
     /// Waits for a message until `wake`. Sends an incomplete message `linger` after its first flow.
-    pub(super) fn next(&self, linger: Duration, wake: Instant) -> Next {
+    pub(super) fn next(&self, linger: Duration, wake: Instant) -> SendStep {
         let mut guard = self.lock();
         loop {
             let state = &mut *guard;
             if state.is_over() {
                 state.give_up();
-                return Next::End;
+                return SendStep::End;
             }
             if let Some(message) = state.spool.pop() {
-                return Next::Send(message);
+                return SendStep::Send(message);
             }
             let now = Instant::now();
             let due = state.since.map(|since| since + linger);
             if state.is_closed || due.is_some_and(|due| due <= now) {
                 state.since = None;
                 match state.encoder.flush() {
-                    Some(message) => return Next::Send(message),
-                    None if state.is_closed => return Next::End,
+                    Some(message) => return SendStep::Send(message),
+                    None if state.is_closed => return SendStep::End,
                     None => {}
                 }
             }
             if wake <= now {
-                return Next::Idle;
+                return SendStep::Idle;
             }
             let until = state.since.map_or(wake, |since| wake.min(since + linger));
             let until = state.deadline.map_or(until, |deadline| until.min(deadline));
@@ -226,7 +227,7 @@ impl Shared {
         sent.messages -= 1;
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, QueueContents> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -11,12 +11,12 @@ pub(super) struct Spool {
     bytes: usize,
     limit: usize,
     /// Counts of flows that did not fit, or were given up.
-    pub(super) lost: Lost,
+    pub(super) lost: LostFlows,
 }
 
 /// Counts of lost flows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Lost {
+pub(super) struct LostFlows {
     pub(super) flows: u64,
     pub(super) packets: u64,
     pub(super) octets: u64,
@@ -24,7 +24,7 @@ pub(super) struct Lost {
 
 impl Spool {
     pub(super) fn new(limit: usize) -> Self {
-        Self { messages: VecDeque::new(), bytes: 0, limit, lost: Lost::default() }
+        Self { messages: VecDeque::new(), bytes: 0, limit, lost: LostFlows::default() }
     }
 
     /// Appends a message. Without room, the new message is lost, so that a returning collector
@@ -88,7 +88,7 @@ mod tests {
         for records in 1..=4 {
             spool.push(message(records));
         }
-        assert_eq!(spool.lost, Lost { flows: 7, packets: 70, octets: 10 });
+        assert_eq!(spool.lost, LostFlows { flows: 7, packets: 70, octets: 10 });
         let first = spool.pop().unwrap();
         assert_eq!(first.records, 1);
         spool.put_back(first);

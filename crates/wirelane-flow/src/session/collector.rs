@@ -13,7 +13,7 @@ use crate::fitting;
 use crate::flow::Flow;
 use crate::join::Joiner;
 use crate::meter::{Meter, MeterConfig};
-use crate::parts::{Origin, Parts};
+use crate::parts::{PartOrigin, TableReport};
 use crate::sink::{Hurry, Sink};
 
 /// The interval of [`Sink::tick`].
@@ -44,7 +44,7 @@ pub struct FlowCounts {
 }
 
 #[derive(Default)]
-struct Shared {
+struct CollectorStatus {
     flows: AtomicU64,
     packets: AtomicU64,
     dropped: AtomicU64,
@@ -57,13 +57,13 @@ struct Shared {
 }
 
 /// A message to the collector thread: the number of a table and its report.
-type Parcel = (usize, Parts);
+type Parcel = (usize, TableReport);
 
 /// Messages of the collector thread to a table: the begin of records that the table has parts of.
 #[derive(Default)]
 pub(crate) struct Inbox {
     has_some: AtomicBool,
-    origins: Mutex<Vec<Origin>>,
+    origins: Mutex<Vec<PartOrigin>>,
 }
 
 /// Passes flows to sinks on a separate thread.
@@ -80,7 +80,7 @@ pub struct Collector {
 pub(crate) struct Outbox {
     table: usize,
     parcels: SyncSender<Parcel>,
-    shared: Arc<Shared>,
+    shared: Arc<CollectorStatus>,
     /// Whether to wait for slow sinks instead of dropping flows.
     waits: bool,
 }
@@ -105,7 +105,7 @@ impl Collector {
     ) -> Result<Self> {
         let (parcels, incoming) = sync_channel((fitting::waiting() / PARCEL).max(1));
         let hurries = sinks.iter().filter_map(|sink| sink.hurry()).collect();
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(CollectorStatus::default());
         let joiner = (tables > 1).then(|| Joiner::new(config, tables, most));
         let inboxes: Vec<Arc<Inbox>> = (0..tables).map(|_| Arc::default()).collect();
         let giver = Giver {
@@ -139,7 +139,7 @@ impl Collector {
     /// Takes the ended flows of a table.
     pub(crate) fn take_all_from(&self, meter: &mut Meter) {
         if meter.ready() > 0 {
-            let mut parts = Parts { time: meter.now(), ..Parts::default() };
+            let mut parts = TableReport { time: meter.now(), ..TableReport::default() };
             meter.take_parts(&mut parts);
             self.outbox.send(&mut parts);
         }
@@ -153,7 +153,7 @@ impl Collector {
     /// Ends all flows of a table and takes them.
     pub fn finish(&self, meter: &mut Meter) {
         self.hurry();
-        self.outbox.finish(meter, Parts::default());
+        self.outbox.finish(meter, TableReport::default());
     }
 
     /// The counts of flows so far.
@@ -187,13 +187,13 @@ impl Collector {
 
 impl Inbox {
     /// Moves the messages into `origins`.
-    pub(crate) fn take(&self, origins: &mut Vec<Origin>) {
+    pub(crate) fn take(&self, origins: &mut Vec<PartOrigin>) {
         if self.has_some.load(Ordering::Acquire) && self.has_some.swap(false, Ordering::AcqRel) {
             origins.append(&mut self.origins.lock().unwrap_or_else(PoisonError::into_inner));
         }
     }
 
-    fn put(&self, origin: Origin) {
+    fn put(&self, origin: PartOrigin) {
         self.origins.lock().unwrap_or_else(PoisonError::into_inner).push(origin);
         self.has_some.store(true, Ordering::Release);
     }
@@ -201,7 +201,7 @@ impl Inbox {
 
 impl Outbox {
     /// Sends the report of a table. If there is no room, `parts` keeps a rest for the next call.
-    pub(crate) fn send(&self, parts: &mut Parts) {
+    pub(crate) fn send(&self, parts: &mut TableReport) {
         if let Some(left) = self.post(std::mem::take(parts), self.waits) {
             *parts = left;
         }
@@ -209,7 +209,7 @@ impl Outbox {
 
     /// Ends all flows of a table and sends them, after the earlier reports. No more packets are
     /// received, so this waits for the sinks.
-    pub(crate) fn finish(&self, meter: &mut Meter, mut parts: Parts) {
+    pub(crate) fn finish(&self, meter: &mut Meter, mut parts: TableReport) {
         loop {
             let has_more = meter.finish(PARCEL);
             meter.take_parts(&mut parts);
@@ -223,7 +223,7 @@ impl Outbox {
     }
 
     /// Sends a report; returns a rest to send later if there was no room.
-    fn post(&self, parts: Parts, waits: bool) -> Option<Parts> {
+    fn post(&self, parts: TableReport, waits: bool) -> Option<TableReport> {
         let parcel = (self.table, parts);
         let lost = if waits {
             self.parcels.send(parcel).err().map(|error| error.0)
@@ -263,7 +263,7 @@ impl Outbox {
     }
 }
 
-fn counts(shared: &Shared) -> FlowCounts {
+fn counts(shared: &CollectorStatus) -> FlowCounts {
     FlowCounts {
         flows: shared.flows.load(Ordering::Relaxed),
         packets: shared.packets.load(Ordering::Relaxed),
@@ -274,7 +274,7 @@ fn counts(shared: &Shared) -> FlowCounts {
     }
 }
 
-impl Shared {
+impl CollectorStatus {
     /// Counts flows that were dropped because the queue to the sinks was full.
     fn lose(&self, flows: &[Flow]) {
         self.dropped.fetch_add(flows.len() as u64, Ordering::Relaxed);
@@ -294,7 +294,7 @@ struct Giver {
     sinks: Vec<Box<dyn Sink>>,
     joiner: Option<Joiner>,
     inboxes: Vec<Arc<Inbox>>,
-    shared: Arc<Shared>,
+    shared: Arc<CollectorStatus>,
     whole: Vec<Flow>,
 }
 
@@ -335,7 +335,7 @@ impl Giver {
         failure
     }
 
-    fn take(&mut self, table: usize, parts: Parts) {
+    fn take(&mut self, table: usize, parts: TableReport) {
         let Some(joiner) = &mut self.joiner else {
             self.whole.extend(parts.flows);
             return;

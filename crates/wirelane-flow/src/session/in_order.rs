@@ -8,31 +8,31 @@ use wirelane::internal::session::View;
 use wirelane::pcap::Record;
 
 use super::collector::Collector;
-use super::report::Report;
+use super::report::CountPublisher;
 use crate::meter::{Meter, MeterCounts};
 use crate::packet::Packet;
 
 /// Meters packets on the single receiving thread.
-pub(super) struct InOrder {
+pub(super) struct OrderedMetering {
     meter: Meter,
     collector: Arc<Collector>,
-    report: Report,
-    interfaces: Vec<Interface>,
+    report: CountPublisher,
+    interfaces: Vec<MeteredInterface>,
 }
 
-struct Interface {
+struct MeteredInterface {
     number: u16,
     link_type: u16,
     queue: u16,
 }
 
-impl InOrder {
+impl OrderedMetering {
     pub(super) fn new(
         meter: Meter,
         collector: Arc<Collector>,
         counts: Arc<Mutex<MeterCounts>>,
     ) -> Self {
-        Self { meter, collector, report: Report::new(counts), interfaces: Vec::new() }
+        Self { meter, collector, report: CountPublisher::new(counts), interfaces: Vec::new() }
     }
 
     /// Sends ended flows to the sinks if they have waited long enough.
@@ -46,10 +46,10 @@ impl InOrder {
     }
 }
 
-impl View for InOrder {
+impl View for OrderedMetering {
     fn interface(&mut self, interface: &internal::session::Interface) -> Result<()> {
         let source = &interface.source;
-        self.interfaces.push(Interface {
+        self.interfaces.push(MeteredInterface {
             number: self.meter.interface(&source.name),
             link_type: source.link_type,
             queue: source.queue.and_then(|queue| u16::try_from(queue).ok()).unwrap_or(0),
@@ -87,7 +87,7 @@ impl View for InOrder {
     }
 }
 
-impl Drop for InOrder {
+impl Drop for OrderedMetering {
     /// Ends all flows.
     fn drop(&mut self) {
         self.meter.flush();

@@ -14,8 +14,8 @@ use wirelane::session::monitor::Monitor;
 
 use super::collector::{Collector, FlowCounts, UNWANTED};
 use super::config::{FlowConfig, FlowOutcome};
-use super::in_order::InOrder;
-use super::worker::Worker;
+use super::in_order::OrderedMetering;
+use super::worker::MeteringWorker;
 use crate::fitting;
 use crate::meter::{Meter, MeterCounts};
 use crate::sink::Sink;
@@ -23,7 +23,7 @@ use crate::table::Room;
 
 /// The threads that meter, and the thread that joins their flows for the sinks.
 pub struct Metering {
-    receiving: Receiving<Worker>,
+    receiving: Receiving<MeteringWorker>,
     collector: Arc<Collector>,
     counts: Vec<Arc<Mutex<MeterCounts>>>,
     /// A sentence if memory does not suffice for the requested number of flows.
@@ -72,7 +72,7 @@ impl Metering {
             }
             let own = Arc::new(Mutex::new(MeterCounts::default()));
             counts.push(Arc::clone(&own));
-            let consumer = Worker::new(info, &rx, meter, &collector, table, own);
+            let consumer = MeteringWorker::new(info, &rx, meter, &collector, table, own);
             work.push(Work { port, rx, consumer });
         }
         let threads = Threads::default().placed(config.placement.clone()).packets(config.packets);
@@ -98,7 +98,8 @@ impl Metering {
         let (room, note) = Room::fitting(config.max_flows)?;
         let meter = Meter::new(config.meter, Arc::new(room), config.seed);
         let counts = Arc::new(Mutex::new(MeterCounts::default()));
-        let view = Box::new(InOrder::new(meter, Arc::clone(&collector), Arc::clone(&counts)));
+        let view =
+            Box::new(OrderedMetering::new(meter, Arc::clone(&collector), Arc::clone(&counts)));
         let FlowConfig { packets, single, ref placement, .. } = *config;
         let placement = placement.clone();
         let receiving = Receiving::start_in_order(ports, inputs, packets, single, placement, view)?;

@@ -8,13 +8,13 @@ use crate::meter::{Meter, MeterCounts};
 const PATIENCE: u64 = 200_000_000;
 
 /// Publishes the packet counts of a table to other threads.
-pub(super) struct Report {
+pub(super) struct CountPublisher {
     counts: Arc<Mutex<MeterCounts>>,
     /// The time at which flows were last sent to the sinks.
     sent: u64,
 }
 
-impl Report {
+impl CountPublisher {
     pub(super) fn new(counts: Arc<Mutex<MeterCounts>>) -> Self {
         Self { counts, sent: 0 }
     }

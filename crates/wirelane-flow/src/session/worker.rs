@@ -9,34 +9,34 @@ use wirelane::pipeline::Consumer;
 use wirelane::port::{PortInfo, Rx};
 
 use super::collector::{Collector, Inbox, Outbox, PARCEL};
-use super::report::Report;
+use super::report::CountPublisher;
 use crate::meter::{Meter, MeterCounts};
 use crate::packet::Packet;
-use crate::parts::{Origin, Parts};
+use crate::parts::{PartOrigin, TableReport};
 
 /// The consumer of one receiving thread.
-pub(super) struct Worker {
-    ends: Vec<End>,
+pub(super) struct MeteringWorker {
+    ends: Vec<MeteredQueue>,
     meter: Meter,
     /// `None` after the end.
     outbox: Option<Outbox>,
     inbox: Arc<Inbox>,
-    origins: Vec<Origin>,
+    origins: Vec<PartOrigin>,
     /// The next report.
-    parts: Parts,
+    parts: TableReport,
     /// No later packet is older than this.
     time: u64,
-    report: Report,
+    report: CountPublisher,
 }
 
 /// A receive queue.
-struct End {
+struct MeteredQueue {
     placing: Placing,
     /// The number and link type of each interface, by position.
     interfaces: Vec<Option<(u16, u16)>>,
 }
 
-impl Worker {
+impl MeteringWorker {
     pub(super) fn new(
         info: &PortInfo,
         inputs: &[Rx],
@@ -45,10 +45,10 @@ impl Worker {
         table: usize,
         counts: Arc<Mutex<MeterCounts>>,
     ) -> Self {
-        let ends = inputs.iter().map(|rx| End::new(info, rx, &mut meter)).collect();
+        let ends = inputs.iter().map(|rx| MeteredQueue::new(info, rx, &mut meter)).collect();
         let (outbox, inbox) = (Some(collector.outbox(table)), collector.inbox(table));
-        let (origins, parts) = (Vec::new(), Parts::default());
-        let report = Report::new(counts);
+        let (origins, parts) = (Vec::new(), TableReport::default());
+        let report = CountPublisher::new(counts);
         Self { ends, meter, outbox, inbox, origins, parts, time: 0, report }
     }
 
@@ -66,7 +66,7 @@ impl Worker {
     }
 }
 
-impl Consumer for Worker {
+impl Consumer for MeteringWorker {
     fn consume(&mut self, input: usize, batch: &mut Batch) -> Result<()> {
         let Self { ends, meter, .. } = self;
         let Some(end) = ends.get_mut(input) else { return Ok(()) };
@@ -116,7 +116,7 @@ impl Consumer for Worker {
     }
 }
 
-impl End {
+impl MeteredQueue {
     fn new(info: &PortInfo, rx: &Rx, meter: &mut Meter) -> Self {
         let placing = Placing::of(rx);
         let known = match placing.is_growing() {

@@ -3,15 +3,15 @@
 use wirelane_os::memory;
 use wirelane_wire::{Protocol, TcpFlags};
 
-use crate::compact::{Compact, Ends};
+use crate::compact::{Compact, Endpoints};
 use crate::flow::Half;
-use crate::packet::{Seen, Segment};
+use crate::packet::{DecodedPacket, TcpValues};
 
 /// The table entry of an active flow: three cache lines. A packet touches two, the first and the
 /// line of its direction.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(64))]
-pub(crate) struct Entry {
+pub(crate) struct FlowEntry {
     pub(crate) key: Compact,
     /// The time of the SYN, or the duration of the handshake, in ns.
     handshake: u64,
@@ -21,7 +21,7 @@ pub(crate) struct Entry {
     pub(crate) halves: [HalfEntry; 2],
 }
 
-const _: () = assert!(size_of::<Entry>() == 192 && size_of::<HalfEntry>() == 64);
+const _: () = assert!(size_of::<FlowEntry>() == 192 && size_of::<HalfEntry>() == 64);
 
 /// One direction.
 #[derive(Clone, Copy, Debug)]
@@ -51,7 +51,7 @@ pub(crate) struct HalfEntry {
 
 /// The order of a segment relative to earlier ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Order {
+pub(crate) enum SegmentOrder {
     /// It follows them, or has no sequence numbers.
     Follows,
     /// It is the first segment.
@@ -67,7 +67,7 @@ pub(crate) enum Order {
 
 /// The progress of the sequence numbers of a direction.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Progress {
+pub(crate) struct SequenceProgress {
     /// The expected next sequence number.
     pub(crate) next: u32,
     /// The number of segments at or ahead of the expected number.
@@ -133,7 +133,7 @@ impl HalfEntry {
     };
 
     #[inline]
-    fn add(&mut self, seen: &Seen) {
+    fn add(&mut self, seen: &DecodedPacket) {
         // Packets of several queues are not in order of time.
         if self.packets == 0 || seen.time < self.start {
             (self.start, self.queue, self.dscp) = (seen.time, seen.queue, seen.dscp);
@@ -153,30 +153,34 @@ impl HalfEntry {
 
     /// Determines the order of a segment, and updates the expected sequence number.
     #[inline]
-    fn order(&mut self, segment: &Segment, payload: u32, time: u64) -> Order {
+    fn order(&mut self, segment: &TcpValues, payload: u32, time: u64) -> SegmentOrder {
         let marks = u32::from(segment.flags.contains(TcpFlags::SYN))
             + u32::from(segment.flags.contains(TcpFlags::FIN));
         let (begin, end) = (segment.sequence, segment.sequence.wrapping_add(payload + marks));
         if begin == end {
-            return Order::Follows;
+            return SegmentOrder::Follows;
         }
         let ahead = begin.wrapping_sub(self.next_sequence) as i32;
         if ahead >= 0 {
             self.segments += 1;
             let last = std::mem::replace(&mut self.last, (time >> LAST_SHIFT) as u32);
             let expected = std::mem::replace(&mut self.next_sequence, end);
-            return if ahead == 0 { Order::Follows } else { Order::Ahead(expected, begin, last) };
+            return if ahead == 0 {
+                SegmentOrder::Follows
+            } else {
+                SegmentOrder::Ahead(expected, begin, last)
+            };
         }
         // RFC 9293 section 3.8.4: a keep-alive repeats the last byte, or has no data at its
         // sequence number.
         if ahead == -1 && payload <= 1 && marks == 0 {
-            return Order::Probes(begin, end, self.next_sequence);
+            return SegmentOrder::Probes(begin, end, self.next_sequence);
         }
         let expected = self.next_sequence;
         if end.wrapping_sub(expected) as i32 > 0 {
             self.next_sequence = end;
         }
-        Order::Behind(begin, end, expected)
+        SegmentOrder::Behind(begin, end, expected)
     }
 
     /// The exported form.
@@ -202,7 +206,7 @@ impl HalfEntry {
     }
 }
 
-impl Entry {
+impl FlowEntry {
     /// An unused entry.
     pub(crate) const NEW: Self =
         Self { key: Compact::NEW, handshake: 0, start: u64::MAX, halves: [HalfEntry::NEW; 2] };
@@ -210,7 +214,7 @@ impl Entry {
     /// Begins a flow. The caller adds its first packet next. `tunnel_reversed` means that the
     /// tunnel's ends were swapped. At export, the earliest packet determines the source.
     #[inline]
-    pub(crate) fn begin(&mut self, seen: &Seen, tunnel_reversed: bool) {
+    pub(crate) fn begin(&mut self, seen: &DecodedPacket, tunnel_reversed: bool) {
         self.key = seen.key;
         self.key.state = bits::LIVES;
         if seen.is_reversed {
@@ -319,7 +323,7 @@ impl Entry {
     /// packet was not idle for `idle`, and the flow is younger than `active`. Does not read the
     /// line of the other direction, so a false result needs a full check.
     #[inline]
-    pub(crate) fn goes_on(&self, seen: &Seen, idle: u64, active: u64) -> bool {
+    pub(crate) fn goes_on(&self, seen: &DecodedPacket, idle: u64, active: u64) -> bool {
         let [first, second] = &self.halves;
         let half = if seen.is_reversed { second } else { first };
         self.key.state & (bits::CLOSED | (bits::FIN * 3)) == 0
@@ -337,7 +341,7 @@ impl Entry {
 
     /// Adds a packet. Returns the order of its segment, which the caller passes to `Sequences`.
     #[inline]
-    pub(crate) fn add(&mut self, seen: &Seen) -> Order {
+    pub(crate) fn add(&mut self, seen: &DecodedPacket) -> SegmentOrder {
         let direction = usize::from(seen.is_reversed);
         let [first, second] = &mut self.halves;
         let half = if seen.is_reversed { second } else { first };
@@ -346,7 +350,7 @@ impl Entry {
             self.start = seen.time;
         }
         half.add(seen);
-        let Some(segment) = &seen.tcp else { return Order::Follows };
+        let Some(segment) = &seen.tcp else { return SegmentOrder::Follows };
         let flags = segment.flags;
         half.tcp_flags |= flags.bits();
         let is_reset = flags.contains(TcpFlags::RST);
@@ -355,7 +359,7 @@ impl Entry {
         let of = |bit: u16| bit << direction;
         if is_reset {
             self.key.state = state | bits::CLOSED;
-            return Order::Follows;
+            return SegmentOrder::Follows;
         }
         let is_known = state & of(bits::SEQUENCE) != 0;
         // The ACK that directly follows the SYN of the same direction.
@@ -381,7 +385,7 @@ impl Entry {
         } else {
             half.next_sequence = segment.sequence;
             half.order(segment, seen.payload, seen.time);
-            Order::Begins
+            SegmentOrder::Begins
         };
         let state = state | of(bits::SEQUENCE);
         if state != self.key.state {
@@ -411,11 +415,11 @@ impl Entry {
     }
 
     /// The progress of a direction in this record; `None` without sequence numbers.
-    pub(crate) fn progress(&self, is_reversed: bool) -> Option<Progress> {
+    pub(crate) fn progress(&self, is_reversed: bool) -> Option<SequenceProgress> {
         let HalfEntry { next_sequence, segments, start, end, last, packets, .. } =
             *self.half(is_reversed);
         let is_known = packets > 0 && self.has(bits::SEQUENCE << u16::from(is_reversed));
-        is_known.then_some(Progress {
+        is_known.then_some(SequenceProgress {
             next: next_sequence,
             segments,
             start,
@@ -441,7 +445,7 @@ impl Entry {
     }
 
     /// The ends, initiator first.
-    pub(crate) fn ends(&self) -> Ends {
+    pub(crate) fn ends(&self) -> Endpoints {
         let ends = self.key.ends();
         if self.is_reversed() { ends.swapped() } else { ends }
     }

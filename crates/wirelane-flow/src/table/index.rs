@@ -13,12 +13,12 @@ const GRAVE: u32 = u32::MAX - 1;
 /// Eight places on one cache line.
 #[derive(Clone, Copy)]
 #[repr(C, align(64))]
-struct Group {
+struct SlotGroup {
     hashes: [u32; WIDTH],
     slots: [u32; WIDTH],
 }
 
-impl Group {
+impl SlotGroup {
     const NEW: Self = Self { hashes: [0; WIDTH], slots: [EMPTY; WIDTH] };
 
     #[inline]
@@ -28,14 +28,14 @@ impl Group {
 }
 
 /// Maps hashes to slots.
-pub(crate) struct Index {
+pub(crate) struct HashIndex {
     /// Their number is a power of two.
-    groups: Vec<Group>,
+    groups: Vec<SlotGroup>,
     used: usize,
     graves: usize,
 }
 
-impl Index {
+impl HashIndex {
     /// An empty index.
     pub(crate) fn new() -> Self {
         Self { groups: groups(16), used: 0, graves: 0 }
@@ -43,7 +43,7 @@ impl Index {
 
     /// Bytes of memory.
     pub(crate) fn bytes(&self) -> usize {
-        self.groups.len() * size_of::<Group>()
+        self.groups.len() * size_of::<SlotGroup>()
     }
 
     /// The first slot with this hash that `is` accepts.
@@ -116,7 +116,7 @@ impl Index {
     }
 
     #[inline]
-    fn probe(&self, hash: u32) -> impl Iterator<Item = &Group> {
+    fn probe(&self, hash: u32) -> impl Iterator<Item = &SlotGroup> {
         let (later, first) = self.groups.split_at(self.begin(hash));
         first.iter().chain(later)
     }
@@ -155,10 +155,10 @@ impl Index {
     }
 }
 
-fn groups(count: usize) -> Vec<Group> {
+fn groups(count: usize) -> Vec<SlotGroup> {
     let mut groups = Vec::with_capacity(count);
     memory::prefer_huge_pages(groups.spare_capacity_mut());
-    groups.resize(count, Group::NEW);
+    groups.resize(count, SlotGroup::NEW);
     groups
 }
 
@@ -174,7 +174,7 @@ mod tests {
         /// Hashes collide, so that probes continue over several groups and graves.
         #[test]
         fn as_a_map(operations in prop::collection::vec((0_u32..600, any::<bool>()), 1..3000)) {
-            let mut index = Index::new();
+            let mut index = HashIndex::new();
             let mut oracle = HashMap::new();
             let hash = |slot: u32| slot % 37;
             for (slot, adds) in operations {
@@ -194,7 +194,7 @@ mod tests {
 
     #[test]
     fn a_place_costs_at_most_nineteen_bytes_each() {
-        let mut index = Index::new();
+        let mut index = HashIndex::new();
         for slot in 0..1_000_000_u32 {
             index.insert(slot.wrapping_mul(0x9e37_79b9), slot);
         }

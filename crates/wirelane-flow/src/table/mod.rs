@@ -5,8 +5,8 @@ mod index;
 mod slab;
 mod wheel;
 
-pub(crate) use self::entry::{Entry, Order, Progress, time_before};
-pub(crate) use self::index::Index;
+pub(crate) use self::entry::{FlowEntry, SegmentOrder, SequenceProgress, time_before};
+pub(crate) use self::index::HashIndex;
 pub use self::slab::Room;
 pub(crate) use self::slab::Slab;
 pub(crate) use self::wheel::Wheel;

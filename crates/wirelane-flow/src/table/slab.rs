@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use wirelane::Result;
 use wirelane_os::memory;
 
-use super::entry::Entry;
+use super::entry::FlowEntry;
 use crate::fitting;
 
 /// The entries of the first piece: less than a huge page.
@@ -46,7 +46,7 @@ impl Room {
 /// Entries by slot.
 pub(crate) struct Slab {
     /// The length of each piece is its number of slots that were ever in use.
-    pieces: Vec<Vec<Entry>>,
+    pieces: Vec<Vec<FlowEntry>>,
     /// The number of slots taken from the room.
     allowed: usize,
     free: Vec<u32>,
@@ -79,17 +79,17 @@ impl Slab {
 
     /// Bytes of memory.
     pub(crate) fn bytes(&self) -> usize {
-        self.begun * size_of::<Entry>() + self.free.capacity() * size_of::<u32>()
+        self.begun * size_of::<FlowEntry>() + self.free.capacity() * size_of::<u32>()
     }
 
     #[inline]
-    pub(crate) fn get(&self, slot: u32) -> Option<&Entry> {
+    pub(crate) fn get(&self, slot: u32) -> Option<&FlowEntry> {
         let (piece, at) = place(slot);
         self.pieces.get(piece)?.get(at)
     }
 
     #[inline]
-    pub(crate) fn get_mut(&mut self, slot: u32) -> Option<&mut Entry> {
+    pub(crate) fn get_mut(&mut self, slot: u32) -> Option<&mut FlowEntry> {
         let (piece, at) = place(slot);
         self.pieces.get_mut(piece)?.get_mut(at)
     }
@@ -114,14 +114,14 @@ impl Slab {
         }
         let piece = self.pieces.get_mut(piece)?;
         debug_assert_eq!(piece.len(), at);
-        piece.push(Entry::NEW);
+        piece.push(FlowEntry::NEW);
         self.begun += 1;
         Some(slot)
     }
 
     pub(crate) fn give_back(&mut self, slot: u32) {
         if let Some(entry) = self.get_mut(slot) {
-            *entry = Entry::NEW;
+            *entry = FlowEntry::NEW;
         }
         self.free.push(slot);
     }

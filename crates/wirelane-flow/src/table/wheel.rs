@@ -9,7 +9,7 @@ const FIRST: u32 = u32::MAX - LISTS as u32;
 
 /// The neighbours of a slot on its list.
 #[derive(Clone, Copy)]
-struct Link {
+struct ListLink {
     next: u32,
     previous: u32,
 }
@@ -18,7 +18,7 @@ struct Link {
 pub(crate) struct Wheel {
     heads: [u32; LISTS],
     /// By slot, separate from the memory that a packet touches.
-    links: Vec<Link>,
+    links: Vec<ListLink>,
     /// Nanoseconds per list.
     tick: u64,
     /// Lists before this tick have expired.
@@ -37,7 +37,7 @@ impl Wheel {
 
     /// Bytes of memory.
     pub(crate) fn bytes(&self) -> usize {
-        self.links.capacity() * size_of::<Link>()
+        self.links.capacity() * size_of::<ListLink>()
     }
 
     /// Adds a slot, which is on no list, to the list of this time.
@@ -45,10 +45,10 @@ impl Wheel {
         let turn = (due / self.tick).clamp(self.now, self.now + LISTS as u64 - 1);
         let list = turn as usize % LISTS;
         let Some(head) = self.heads.get_mut(list) else { return };
-        let link = Link { next: *head, previous: FIRST + list as u32 };
+        let link = ListLink { next: *head, previous: FIRST + list as u32 };
         let after = std::mem::replace(head, slot);
         if self.links.len() <= slot as usize {
-            self.links.resize(slot as usize + 1, Link { next: NONE, previous: NONE });
+            self.links.resize(slot as usize + 1, ListLink { next: NONE, previous: NONE });
         }
         if let Some(own) = self.links.get_mut(slot as usize) {
             *own = link;
@@ -60,7 +60,7 @@ impl Wheel {
 
     /// Removes a slot from its list.
     pub(crate) fn remove(&mut self, slot: u32) {
-        let Some(&Link { next, previous }) = self.links.get(slot as usize) else { return };
+        let Some(&ListLink { next, previous }) = self.links.get(slot as usize) else { return };
         if previous >= FIRST {
             if let Some(head) = self.heads.get_mut((previous - FIRST) as usize) {
                 *head = next;

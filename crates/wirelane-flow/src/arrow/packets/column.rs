@@ -11,14 +11,14 @@ use arrow_buffer::NullBuffer;
 use arrow_schema::ArrowError;
 use wirelane_pcap::Source;
 
-use super::field::{Definition, Values};
-use super::key::Key;
-use super::row::{Row, has};
+use super::field::{Definition, FieldValues};
+use super::key::TextKey;
+use super::row::{PacketRow, has};
 use super::talk::Talk;
-use super::text::Texts;
+use super::text::TextColumn;
 
 /// A column.
-pub(super) struct Column {
+pub(super) struct PacketColumn {
     pub(super) definition: &'static Definition,
     values: Growing,
 }
@@ -28,21 +28,21 @@ enum Growing {
     Byte(Vec<u8>),
     Short(Vec<u16>),
     Word(Vec<u32>),
-    Text(Box<Texts<Key>>),
-    Community(Box<Texts<Talk>>),
+    Text(Box<TextColumn<TextKey>>),
+    Community(Box<TextColumn<Talk>>),
     Data(Box<BinaryViewBuilder>),
 }
 
-impl Column {
+impl PacketColumn {
     pub(super) fn new(definition: &'static Definition) -> Self {
         let values = match definition.values {
-            Values::Time(_) => Growing::Time(Vec::new()),
-            Values::Byte(_) => Growing::Byte(Vec::new()),
-            Values::Short(_) => Growing::Short(Vec::new()),
-            Values::Word(_) => Growing::Word(Vec::new()),
-            Values::Text(..) => Growing::Text(Box::new(Texts::new())),
-            Values::Community => Growing::Community(Box::new(Texts::new())),
-            Values::Data => Growing::Data(Box::new(BinaryViewBuilder::new())),
+            FieldValues::Time(_) => Growing::Time(Vec::new()),
+            FieldValues::Byte(_) => Growing::Byte(Vec::new()),
+            FieldValues::Short(_) => Growing::Short(Vec::new()),
+            FieldValues::Word(_) => Growing::Word(Vec::new()),
+            FieldValues::Text(..) => Growing::Text(Box::new(TextColumn::new())),
+            FieldValues::Community => Growing::Community(Box::new(TextColumn::new())),
+            FieldValues::Data => Growing::Data(Box::new(BinaryViewBuilder::new())),
         };
         Self { definition, values }
     }
@@ -56,13 +56,13 @@ impl Column {
     }
 
     /// Adds rows.
-    pub(super) fn extend(&mut self, rows: &[Row], sources: &[Source]) {
+    pub(super) fn extend(&mut self, rows: &[PacketRow], sources: &[Source]) {
         match (&mut self.values, self.definition.values) {
-            (Growing::Time(to), Values::Time(values)) => values(rows, to),
-            (Growing::Byte(to), Values::Byte(values)) => values(rows, to),
-            (Growing::Short(to), Values::Short(values)) => values(rows, to),
-            (Growing::Word(to), Values::Word(values)) => values(rows, to),
-            (Growing::Text(texts), Values::Text(key, write)) => {
+            (Growing::Time(to), FieldValues::Time(values)) => values(rows, to),
+            (Growing::Byte(to), FieldValues::Byte(values)) => values(rows, to),
+            (Growing::Short(to), FieldValues::Short(values)) => values(rows, to),
+            (Growing::Word(to), FieldValues::Word(values)) => values(rows, to),
+            (Growing::Text(texts), FieldValues::Text(key, write)) => {
                 let has = self.definition.has;
                 for row in rows {
                     match row.has & has == has {
@@ -71,7 +71,7 @@ impl Column {
                     }
                 }
             }
-            (Growing::Community(texts), Values::Community) => {
+            (Growing::Community(texts), FieldValues::Community) => {
                 for row in rows {
                     match row.has & has::COMMUNITY != 0 {
                         true => texts.push(Talk::of(row), Talk::write),

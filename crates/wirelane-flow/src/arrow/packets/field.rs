@@ -7,8 +7,8 @@ use std::net::Ipv6Addr;
 use arrow_schema::{DataType, Field, TimeUnit};
 use wirelane_pcap::{Class, Source};
 
-use super::key::Key;
-use super::row::{Row, has, tunnel_name};
+use super::key::TextKey;
+use super::row::{PacketRow, has, tunnel_name};
 
 /// What times are in: nanoseconds since 1970.
 const ZONE: &str = "UTC";
@@ -16,26 +16,26 @@ const ZONE: &str = "UTC";
 /// A column.
 pub(super) struct Definition {
     pub(super) name: &'static str,
-    /// The bits of [`Row::has`] that tell whether a row has it; none if all have it.
+    /// The bits of [`PacketRow::has`] that tell whether a row has it; none if all have it.
     pub(super) has: u32,
-    pub(super) values: Values,
+    pub(super) values: FieldValues,
 }
 
 /// Where values come from. The loop over rows is behind the pointer, not around it.
 #[derive(Clone, Copy)]
-pub(super) enum Values {
-    Time(fn(&[Row], &mut Vec<i64>)),
-    Byte(fn(&[Row], &mut Vec<u8>)),
-    Short(fn(&[Row], &mut Vec<u16>)),
-    Word(fn(&[Row], &mut Vec<u32>)),
-    Text(fn(&Row) -> Key, fn(Key, &[Source], &mut String)),
+pub(super) enum FieldValues {
+    Time(fn(&[PacketRow], &mut Vec<i64>)),
+    Byte(fn(&[PacketRow], &mut Vec<u8>)),
+    Short(fn(&[PacketRow], &mut Vec<u16>)),
+    Word(fn(&[PacketRow], &mut Vec<u32>)),
+    Text(fn(&PacketRow) -> TextKey, fn(TextKey, &[Source], &mut String)),
     /// The Community ID.
     Community,
     /// The bytes of the packet.
     Data,
 }
 
-impl Values {
+impl FieldValues {
     pub(super) fn data_type(self) -> DataType {
         match self {
             Self::Time(_) => DataType::Timestamp(TimeUnit::Nanosecond, Some(ZONE.into())),
@@ -63,32 +63,36 @@ impl Definition {
 /// The values of one member of all rows.
 macro_rules! values {
     ($kind:ident, $($member:tt)+) => {
-        Values::$kind(|rows, to| to.extend(rows.iter().map(|row| row.$($member)+)))
+        FieldValues::$kind(|rows, to| to.extend(rows.iter().map(|row| row.$($member)+)))
     };
 }
 
-const fn column(name: &'static str, has: u32, values: Values) -> Definition {
+const fn column(name: &'static str, has: u32, values: FieldValues) -> Definition {
     Definition { name, has, values }
 }
 
 /// All of them, in their order. The last one is only there on request.
 pub(super) static ALL: [Definition; 35] = [
     column("time", has::ALWAYS, values!(Time, time)),
-    column("interface", has::INTERFACE, Values::Text(interface_of, interface)),
+    column("interface", has::INTERFACE, FieldValues::Text(interface_of, interface)),
     column("queue", has::QUEUE, values!(Short, queue)),
-    column("class", has::CLASS, Values::Text(|row| Key::number(row.class.into()), class)),
+    column("class", has::CLASS, FieldValues::Text(|row| TextKey::number(row.class.into()), class)),
     column("length", has::ALWAYS, values!(Word, length)),
     column("captured", has::ALWAYS, values!(Word, captured)),
-    column("source_mac", has::MACS, Values::Text(|row| Key::number(row.macs[0]), mac)),
-    column("destination_mac", has::MACS, Values::Text(|row| Key::number(row.macs[1]), mac)),
+    column("source_mac", has::MACS, FieldValues::Text(|row| TextKey::number(row.macs[0]), mac)),
+    column(
+        "destination_mac",
+        has::MACS,
+        FieldValues::Text(|row| TextKey::number(row.macs[1]), mac),
+    ),
     column("ethertype", has::ETHERTYPE, values!(Short, ethertype)),
     column("vlan", has::VLAN, values!(Short, vlan)),
     column("inner_vlan", has::INNER_VLAN, values!(Short, inner_vlan)),
     column("ip_version", has::IP, values!(Byte, ip_version)),
     column("protocol", has::IP, values!(Byte, protocol)),
-    column("source", has::IP, Values::Text(|row| row.ends[0], address)),
+    column("source", has::IP, FieldValues::Text(|row| row.ends[0], address)),
     column("source_port", has::PORTS, values!(Short, ports[0])),
-    column("destination", has::IP, Values::Text(|row| row.ends[1], address)),
+    column("destination", has::IP, FieldValues::Text(|row| row.ends[1], address)),
     column("destination_port", has::PORTS, values!(Short, ports[1])),
     column("octets", has::IP, values!(Word, octets)),
     column("payload", has::IP, values!(Word, payload)),
@@ -102,35 +106,39 @@ pub(super) static ALL: [Definition; 35] = [
     column("tcp_window", has::TCP, values!(Short, tcp_window)),
     column("icmp_type", has::ICMP, values!(Byte, icmp[0])),
     column("icmp_code", has::ICMP, values!(Byte, icmp[1])),
-    column("tunnel", has::TUNNEL, Values::Text(|row| Key::number(row.tunnel.into()), tunnel)),
-    column("tunnel_source", has::TUNNEL, Values::Text(|row| row.tunnel_ends[0], address)),
-    column("tunnel_destination", has::TUNNEL, Values::Text(|row| row.tunnel_ends[1], address)),
+    column(
+        "tunnel",
+        has::TUNNEL,
+        FieldValues::Text(|row| TextKey::number(row.tunnel.into()), tunnel),
+    ),
+    column("tunnel_source", has::TUNNEL, FieldValues::Text(|row| row.tunnel_ends[0], address)),
+    column("tunnel_destination", has::TUNNEL, FieldValues::Text(|row| row.tunnel_ends[1], address)),
     column("tunnel_id", has::TUNNEL_ID, values!(Word, tunnel_id)),
-    column("community_id", has::COMMUNITY, Values::Community),
-    column("data", has::ALWAYS, Values::Data),
+    column("community_id", has::COMMUNITY, FieldValues::Community),
+    column("data", has::ALWAYS, FieldValues::Data),
 ];
 
-fn interface_of(row: &Row) -> Key {
-    Key::number(row.interface.into())
+fn interface_of(row: &PacketRow) -> TextKey {
+    TextKey::number(row.interface.into())
 }
 
-fn interface(key: Key, sources: &[Source], to: &mut String) {
+fn interface(key: TextKey, sources: &[Source], to: &mut String) {
     let [_, number] = key.bits;
     to.push_str(sources.get(number as usize).map_or("", |source| &source.name));
 }
 
-fn class(key: Key, _: &[Source], to: &mut String) {
+fn class(key: TextKey, _: &[Source], to: &mut String) {
     let all = [Class::Rx, Class::Tx, Class::Other];
     let [_, number] = key.bits;
     to.push_str(all.get(number as usize).map_or("", |class| class.as_str()));
 }
 
-fn tunnel(key: Key, _: &[Source], to: &mut String) {
+fn tunnel(key: TextKey, _: &[Source], to: &mut String) {
     let [_, number] = key.bits;
     to.push_str(tunnel_name(number as u8));
 }
 
-fn mac(key: Key, _: &[Source], to: &mut String) {
+fn mac(key: TextKey, _: &[Source], to: &mut String) {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     let [_, number] = key.bits;
     for (at, byte) in number.to_be_bytes().into_iter().skip(2).enumerate() {
@@ -141,8 +149,8 @@ fn mac(key: Key, _: &[Source], to: &mut String) {
     }
 }
 
-fn address(key: Key, _: &[Source], to: &mut String) {
-    let Key { bits: [high, low], is_v6 } = key;
+fn address(key: TextKey, _: &[Source], to: &mut String) {
+    let TextKey { bits: [high, low], is_v6 } = key;
     if is_v6 {
         // A string takes any text.
         let _ = write!(to, "{}", Ipv6Addr::from(u128::from(high) << 64 | u128::from(low)));
@@ -175,7 +183,7 @@ mod tests {
         for byte in 0..=255 {
             let written = Ipv4Addr::from([byte, 255 - byte, 0, byte / 2]);
             let mut text = String::new();
-            address(Key::v4(written), &[], &mut text);
+            address(TextKey::v4(written), &[], &mut text);
             assert_eq!(text, written.to_string());
         }
     }

@@ -10,12 +10,12 @@ pub(super) trait Hash {
 
 /// An address of either version, or another number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Key {
+pub(super) struct TextKey {
     pub(super) bits: [u64; 2],
     pub(super) is_v6: bool,
 }
 
-impl Key {
+impl TextKey {
     #[inline]
     pub(super) fn number(value: u64) -> Self {
         Self { bits: [0, value], is_v6: false }
@@ -42,7 +42,7 @@ impl Key {
     }
 }
 
-impl Hash for Key {
+impl Hash for TextKey {
     #[inline]
     fn hash(&self) -> u64 {
         const ONE: u64 = 0x9e37_79b9_7f4a_7c15;

@@ -21,8 +21,8 @@ use arrow_array::{RecordBatch, RecordBatchOptions};
 use arrow_schema::{ArrowError, Schema, SchemaRef};
 use wirelane_pcap::{Record, Source};
 
-use self::column::Column;
-use self::row::{Place, Row};
+use self::column::PacketColumn;
+use self::row::{InterfaceColumns, PacketRow};
 use self::validity::Validity;
 
 /// Rows that become columns at once: they stay in the cache, and are whole words of bits.
@@ -51,16 +51,16 @@ const ROWS: usize = 128;
 /// ```
 pub struct Packets {
     schema: SchemaRef,
-    columns: Vec<Column>,
+    columns: Vec<PacketColumn>,
     /// The column of the packets' bytes.
     data: Option<usize>,
     validity: Validity,
     /// Whether a column needs the headers.
     decodes: bool,
     sources: Vec<Source>,
-    places: Vec<Place>,
+    places: Vec<InterfaceColumns>,
     /// Those that are not in columns yet.
-    rows: Vec<Row>,
+    rows: Vec<PacketRow>,
     count: usize,
 }
 
@@ -99,12 +99,12 @@ impl Packets {
 
     fn with(numbers: impl IntoIterator<Item = usize>) -> Self {
         let columns: Vec<_> =
-            numbers.into_iter().map(|number| Column::new(&field::ALL[number])).collect();
+            numbers.into_iter().map(|number| PacketColumn::new(&field::ALL[number])).collect();
         let definitions = || columns.iter().map(|column| column.definition);
         let fields: Vec<_> = definitions().map(field::Definition::field).collect();
         Self {
             schema: Arc::new(Schema::new(fields)),
-            data: definitions().position(|it| matches!(it.values, field::Values::Data)),
+            data: definitions().position(|it| matches!(it.values, field::FieldValues::Data)),
             validity: Validity::new(definitions().map(|it| it.has)),
             decodes: definitions().any(field::Definition::is_in_headers),
             sources: Vec::new(),
@@ -127,7 +127,7 @@ impl Packets {
         let known =
             self.sources.iter().position(|it| it.name == source.name && key(it) == key(source));
         let number = known.unwrap_or_else(|| {
-            self.places.push(Place::of(source));
+            self.places.push(InterfaceColumns::of(source));
             self.sources.push(source.clone());
             self.sources.len() - 1
         });
@@ -138,7 +138,7 @@ impl Packets {
     /// whatever the record says; a packet of another one is not added.
     pub fn push(&mut self, interface: u32, record: &Record<'_>) {
         let Some(place) = self.places.get(interface as usize) else { return };
-        let mut row = Row::outside(record, interface, place);
+        let mut row = PacketRow::outside(record, interface, place);
         if self.decodes {
             row.decode(place.link_type, record.data);
         }

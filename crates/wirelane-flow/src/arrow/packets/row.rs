@@ -6,7 +6,7 @@ use wirelane_wire::{
     ethernet, vlan,
 };
 
-use super::key::Key;
+use super::key::TextKey;
 
 /// Tunnels in tunnels that are looked into.
 const DEPTH: usize = 4;
@@ -15,7 +15,7 @@ const DEPTH: usize = 4;
 /// any tag in cooked captures, nothing is read: no index of a store knows what is there.
 const DEEPEST: usize = ethernet::LEN + 2 * vlan::LEN;
 
-/// Which fields a row has, as bits of [`Row::has`].
+/// Which fields a row has, as bits of [`PacketRow::has`].
 pub(super) mod has {
     pub(crate) const ALWAYS: u32 = 0;
     pub(crate) const INTERFACE: u32 = 1 << 0;
@@ -37,7 +37,7 @@ pub(super) mod has {
 
 /// A packet.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Row {
+pub(super) struct PacketRow {
     pub(super) has: u32,
     pub(super) time: i64,
     pub(super) interface: u32,
@@ -51,7 +51,7 @@ pub(super) struct Row {
     pub(super) inner_vlan: u16,
     pub(super) ip_version: u8,
     pub(super) protocol: u8,
-    pub(super) ends: [Key; 2],
+    pub(super) ends: [TextKey; 2],
     pub(super) ports: [u16; 2],
     pub(super) octets: u32,
     pub(super) payload: u32,
@@ -65,14 +65,14 @@ pub(super) struct Row {
     pub(super) tcp_acknowledgment: u32,
     pub(super) icmp: [u8; 2],
     pub(super) tunnel: u8,
-    pub(super) tunnel_ends: [Key; 2],
+    pub(super) tunnel_ends: [TextKey; 2],
     pub(super) tunnel_id: u32,
 }
 
-impl Row {
+impl PacketRow {
     /// What is known without a look at the packet.
     #[inline]
-    pub(super) fn outside(record: &Record<'_>, interface: u32, source: &Place) -> Self {
+    pub(super) fn outside(record: &Record<'_>, interface: u32, source: &InterfaceColumns) -> Self {
         let mut row = Self {
             has: source.has,
             time: i64::try_from(record.timestamp).unwrap_or(i64::MAX),
@@ -195,10 +195,14 @@ impl Row {
 
 /// The IP version, and both addresses.
 #[inline]
-fn ends(addresses: &Addresses) -> (u8, [Key; 2]) {
+fn ends(addresses: &Addresses) -> (u8, [TextKey; 2]) {
     match *addresses {
-        Addresses::V4 { source, destination } => (4, [Key::v4(source), Key::v4(destination)]),
-        Addresses::V6 { source, destination } => (6, [Key::v6(source), Key::v6(destination)]),
+        Addresses::V4 { source, destination } => {
+            (4, [TextKey::v4(source), TextKey::v4(destination)])
+        }
+        Addresses::V6 { source, destination } => {
+            (6, [TextKey::v6(source), TextKey::v6(destination)])
+        }
     }
 }
 
@@ -209,14 +213,14 @@ fn number(MacAddr([a, b, c, d, e, f]): MacAddr) -> u64 {
 
 /// What is known of the interface that packets come from.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place {
+pub(super) struct InterfaceColumns {
     pub(super) link_type: u16,
     has: u32,
     queue: u16,
     class: u8,
 }
 
-impl Place {
+impl InterfaceColumns {
     pub(super) fn of(source: &Source) -> Self {
         let flag = |is_there: bool, flag: u32| if is_there { flag } else { 0 };
         Self {

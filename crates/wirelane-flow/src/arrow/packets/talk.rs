@@ -2,14 +2,14 @@
 
 use wirelane_wire::Protocol;
 
-use super::key::{Hash, Key};
-use super::row::{Row, has};
+use super::key::{Hash, TextKey};
+use super::row::{PacketRow, has};
 use crate::{community_digest, write_community_id};
 
 /// Both ends of a packet, in its direction.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Talk {
-    ends: [Key; 2],
+    ends: [TextKey; 2],
     /// Type and code of ICMP; none of a fragment.
     ports: Option<[u16; 2]>,
     protocol: u8,
@@ -17,7 +17,7 @@ pub(super) struct Talk {
 
 impl Talk {
     #[inline]
-    pub(super) fn of(row: &Row) -> Self {
+    pub(super) fn of(row: &PacketRow) -> Self {
         let ports = match row.has {
             it if it & has::FRAGMENT != 0 => None,
             it if it & has::ICMP != 0 => Some(row.icmp.map(u16::from)),
@@ -28,7 +28,7 @@ impl Talk {
 
     /// Appends the ID.
     pub(super) fn write(self, to: &mut String) {
-        let ends = self.ends.map(Key::address);
+        let ends = self.ends.map(TextKey::address);
         let digest = community_digest(Protocol(self.protocol), ends, self.ports);
         let mut text = Vec::new();
         write_community_id(&digest, &mut text);
@@ -42,6 +42,6 @@ impl Hash for Talk {
         let [a, b] = self.ends.map(|end| end.hash());
         let [p, q] = self.ports.unwrap_or_default().map(u64::from);
         let numbers = p << 32 | q << 8 | u64::from(self.protocol);
-        Key { bits: [a ^ b.rotate_left(32), numbers], is_v6: false }.hash()
+        TextKey { bits: [a ^ b.rotate_left(32), numbers], is_v6: false }.hash()
     }
 }

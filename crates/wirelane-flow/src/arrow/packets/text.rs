@@ -18,8 +18,8 @@ use super::key::Hash;
 const PLACES: usize = 1 << 11;
 
 /// A column that grows.
-pub(super) struct Texts<K> {
-    places: Box<[Place<K>]>,
+pub(super) struct TextColumn<K> {
+    places: Box<[CachedText<K>]>,
     /// Of the batch: what is from another one is forgotten.
     age: u32,
     texts: StringViewBuilder,
@@ -29,16 +29,16 @@ pub(super) struct Texts<K> {
 }
 
 #[derive(Clone, Copy, Default)]
-struct Place<K> {
+struct CachedText<K> {
     key: K,
     age: u32,
     number: u32,
 }
 
-impl<K: Copy + Default + PartialEq + Hash> Texts<K> {
+impl<K: Copy + Default + PartialEq + Hash> TextColumn<K> {
     pub(super) fn new() -> Self {
         Self {
-            places: vec![Place::default(); PLACES].into(),
+            places: vec![CachedText::default(); PLACES].into(),
             age: 1,
             texts: StringViewBuilder::new(),
             count: 0,
@@ -56,7 +56,7 @@ impl<K: Copy + Default + PartialEq + Hash> Texts<K> {
             self.scratch.clear();
             write(key, &mut self.scratch);
             self.texts.append_value(&self.scratch);
-            *place = Place { key, age: self.age, number: self.count };
+            *place = CachedText { key, age: self.age, number: self.count };
             self.count += 1;
         }
         self.rows.push(place.number);
@@ -75,7 +75,7 @@ impl<K: Copy + Default + PartialEq + Hash> Texts<K> {
         self.count = 0;
         self.age = self.age.wrapping_add(1);
         if self.age == 0 {
-            self.places.fill(Place::default());
+            self.places.fill(CachedText::default());
             self.age = 1;
         }
         take(&(Arc::new(texts) as ArrayRef), &rows, None)

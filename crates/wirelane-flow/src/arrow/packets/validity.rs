@@ -2,35 +2,35 @@
 
 use arrow_buffer::{BooleanBuffer, NullBuffer};
 
-use super::row::{Row, has};
+use super::row::{PacketRow, has};
 
 /// Rows of a word.
 const WORD: usize = 64;
 
-/// A bit per row, for each bit of [`Row::has`] that columns ask for.
+/// A bit per row, for each bit of [`PacketRow::has`] that columns ask for.
 pub(super) struct Validity {
-    groups: Vec<Group>,
+    groups: Vec<ValidityGroup>,
 }
 
-struct Group {
+struct ValidityGroup {
     has: u32,
     words: Vec<u64>,
 }
 
 impl Validity {
     pub(super) fn new(asked: impl Iterator<Item = u32>) -> Self {
-        let mut groups: Vec<Group> = Vec::new();
+        let mut groups: Vec<ValidityGroup> = Vec::new();
         for has in asked.filter(|has| *has != has::ALWAYS) {
             if groups.iter().all(|group| group.has != has) {
-                groups.push(Group { has, words: Vec::new() });
+                groups.push(ValidityGroup { has, words: Vec::new() });
             }
         }
         Self { groups }
     }
 
     /// Adds rows: a multiple of [`WORD`], but for the last ones.
-    pub(super) fn extend(&mut self, rows: &[Row]) {
-        for Group { has, words } in &mut self.groups {
+    pub(super) fn extend(&mut self, rows: &[PacketRow]) {
+        for ValidityGroup { has, words } in &mut self.groups {
             words.extend(rows.chunks(WORD).map(|rows| {
                 let bits = rows.iter().enumerate();
                 bits.fold(0, |word, (at, row)| word | u64::from(row.has & *has != 0) << at)
@@ -40,7 +40,7 @@ impl Validity {
 
     /// For each group, who of `rows` rows has it; `None` if all do. The next batch begins.
     pub(super) fn finish(&mut self, rows: usize) -> Vec<(u32, Option<NullBuffer>)> {
-        let finish = |group: &mut Group| {
+        let finish = |group: &mut ValidityGroup| {
             let words = std::mem::take(&mut group.words);
             let bits = BooleanBuffer::new(words.into(), 0, rows);
             let nulls = NullBuffer::new(bits);
