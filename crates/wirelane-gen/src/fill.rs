@@ -61,24 +61,24 @@ impl Fill {
         }
     }
 
-    fn pattern(self) -> Result<&'static Pattern, u8> {
-        static COUNT: OnceLock<Pattern> = OnceLock::new();
-        static RANDOM: OnceLock<Pattern> = OnceLock::new();
+    fn pattern(self) -> Result<&'static FillPattern, u8> {
+        static COUNT: OnceLock<FillPattern> = OnceLock::new();
+        static RANDOM: OnceLock<FillPattern> = OnceLock::new();
         match self {
             Self::Byte(byte) => Err(byte),
-            Self::Count => Ok(COUNT.get_or_init(|| Pattern::new(|i| i as u8))),
-            Self::Random => Ok(RANDOM.get_or_init(|| Pattern::new(|i| random(1, i) as u8))),
+            Self::Count => Ok(COUNT.get_or_init(|| FillPattern::new(|i| i as u8))),
+            Self::Random => Ok(RANDOM.get_or_init(|| FillPattern::new(|i| random(1, i) as u8))),
         }
     }
 }
 
 /// The bytes of the longest frame, and the sum of each prefix.
-struct Pattern {
+struct FillPattern {
     bytes: Vec<u8>,
     sums: Vec<u16>,
 }
 
-impl Pattern {
+impl FillPattern {
     fn new(byte: impl Fn(u64) -> u8) -> Self {
         let bytes: Vec<u8> = (0..1 << 16).map(byte).collect();
         let mut sums = Vec::with_capacity(bytes.len() + 1);

@@ -21,7 +21,7 @@ use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::rate::Rate;
-use crate::schedule::{Burst, Schedule, Step, Ticks};
+use crate::schedule::{Burst, Schedule, TickStep, Ticks};
 use crate::signature::{self, Key, Signature};
 use crate::source::{Departure, Lane, Source};
 use crate::stream::Stream;
@@ -33,10 +33,10 @@ pub struct Generator {
     streams: Arc<[Stream]>,
     lane: Lane,
     key: Option<Key>,
-    groups: Vec<Group>,
+    groups: Vec<StreamGroup>,
     /// The next turns of all groups except the current one.
-    waiting: BinaryHeap<Reverse<Turn>>,
-    current: Option<Turn>,
+    waiting: BinaryHeap<Reverse<GroupTurn>>,
+    current: Option<GroupTurn>,
     /// The positions of the fields of each stream.
     cursors: Vec<Cursor>,
     /// The number of packets written for each stream.
@@ -45,7 +45,7 @@ pub struct Generator {
 
 /// The next packet of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Turn {
+struct GroupTurn {
     at: u64,
     /// The packet number in its stream: at equal times, the group with fewer turns is first.
     k: u64,
@@ -54,7 +54,7 @@ struct Turn {
 
 /// Streams with the same schedule.
 #[derive(Debug)]
-struct Group {
+struct StreamGroup {
     /// The indices of the streams that this lane sends.
     members: Vec<u32>,
     /// The index of the next member.
@@ -63,7 +63,7 @@ struct Group {
     k: u64,
     /// The distance between two packets of a stream on this lane.
     stride: u64,
-    clock: Clock,
+    clock: GroupClock,
     /// The number of packets of each stream on all lanes.
     count: u64,
     /// Packets due at this time or later are not sent.
@@ -72,9 +72,9 @@ struct Group {
 
 /// The times of a group.
 #[derive(Debug)]
-enum Clock {
+enum GroupClock {
     /// Steps from one packet of the lane to the next.
-    Even { ticks: Ticks, next: Step, around: Step },
+    Even { ticks: Ticks, next: TickStep, around: TickStep },
     /// Computes each time from the schedule. The group has one member.
     Uneven(Schedule),
 }
@@ -152,7 +152,7 @@ impl Generator {
                 continue;
             }
             for j in members {
-                let clock = Clock::Uneven(schedule.clone().staggered(j as u32, of));
+                let clock = GroupClock::Uneven(schedule.clone().staggered(j as u32, of));
                 self.add(stream, vec![all[j]], clock, (first, stride));
             }
         }
@@ -176,7 +176,7 @@ impl Generator {
         };
         let of = all.len() as u64;
         let apart = members.get(1).map_or(0, |second| second - front) as u64;
-        let clock = Clock::Even {
+        let clock = GroupClock::Even {
             ticks: schedule.ticks(first * of + *front as u64),
             next: schedule.step(apart),
             around: schedule.step(stride * of - (back - front) as u64),
@@ -185,12 +185,12 @@ impl Generator {
         self.add(stream, members, clock, (first, stride));
     }
 
-    fn add(&mut self, stream: &Stream, members: Vec<u32>, clock: Clock, share: (u64, u64)) {
+    fn add(&mut self, stream: &Stream, members: Vec<u32>, clock: GroupClock, share: (u64, u64)) {
         let end = match stream.duration {
             Some(duration) => stream.start.saturating_add(duration),
             None => u64::MAX,
         };
-        let group = Group {
+        let group = StreamGroup {
             members,
             turn: 0,
             k: share.0,
@@ -200,14 +200,14 @@ impl Generator {
             end,
         };
         if let Some((at, k)) = group.next() {
-            self.waiting.push(Reverse(Turn { at, k, group: self.groups.len() }));
+            self.waiting.push(Reverse(GroupTurn { at, k, group: self.groups.len() }));
         }
         self.groups.push(group);
     }
 
     /// The index of the stream with the next packet, and its turn.
     #[inline]
-    fn peek(&self) -> Option<(usize, Turn)> {
+    fn peek(&self) -> Option<(usize, GroupTurn)> {
         let turn = self.current?;
         let group = self.groups.get(turn.group)?;
         group.members.get(group.turn).map(|stream| (*stream as usize, turn))
@@ -220,7 +220,7 @@ impl Generator {
             return;
         };
         group.advance();
-        let next = group.next().map(|(at, k)| Turn { at, k, group: number });
+        let next = group.next().map(|(at, k)| GroupTurn { at, k, group: number });
         self.current = match (next, self.waiting.peek_mut()) {
             (Some(next), Some(mut first)) if first.0 < next => {
                 Some(std::mem::replace(&mut *first, Reverse(next)).0)
@@ -271,7 +271,7 @@ impl Source for Generator {
     }
 }
 
-impl Group {
+impl StreamGroup {
     /// The due time of the next packet and its number in its stream; `None` after the last.
     #[inline]
     fn next(&self) -> Option<(u64, u64)> {
@@ -279,8 +279,8 @@ impl Group {
             return None;
         }
         let at = match &self.clock {
-            Clock::Even { ticks, .. } => ticks.at,
-            Clock::Uneven(schedule) => schedule.due(self.k),
+            GroupClock::Even { ticks, .. } => ticks.at,
+            GroupClock::Uneven(schedule) => schedule.due(self.k),
         };
         // Without an end, a packet at `u64::MAX` is also valid.
         (at < self.end || self.end == u64::MAX).then_some((at, self.k))
@@ -295,7 +295,7 @@ impl Group {
             // Saturates after the last number, so the last packet is sent only once.
             self.k = self.k.saturating_add(self.stride);
         }
-        if let Clock::Even { ticks, next, around: far } = &mut self.clock {
+        if let GroupClock::Even { ticks, next, around: far } = &mut self.clock {
             ticks.advance(if around { far } else { next });
         }
     }

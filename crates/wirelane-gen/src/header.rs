@@ -5,13 +5,13 @@ use crate::recipe::{Layer, Value};
 use crate::values::Values;
 
 /// A header with zero fields.
-pub(crate) struct Header {
+pub(crate) struct BlankHeader {
     pub(crate) bytes: Vec<u8>,
     /// The bit offsets of optional fields.
     optional: Vec<(&'static str, usize)>,
 }
 
-impl Header {
+impl BlankHeader {
     /// The bit offset of an optional field.
     pub(crate) fn optional(&self, name: &str) -> Option<usize> {
         self.optional.iter().find(|(field, _)| *field == name).map(|(_, bit)| *bit)
@@ -35,8 +35,8 @@ impl Header {
 }
 
 /// Builds the header of `layer`.
-pub(crate) fn build(layer: &Layer) -> Result<Header, String> {
-    let mut header = Header { bytes: vec![0; layer.protocol.length], optional: Vec::new() };
+pub(crate) fn build(layer: &Layer) -> Result<BlankHeader, String> {
+    let mut header = BlankHeader { bytes: vec![0; layer.protocol.length], optional: Vec::new() };
     match layer.protocol.id {
         Id::Ipv4 => options(&mut header, layer, "options", 60)?,
         Id::Geneve => options(&mut header, layer, "options", 8 + 63 * 4)?,
@@ -50,7 +50,7 @@ pub(crate) fn build(layer: &Layer) -> Result<Header, String> {
 }
 
 /// Appends raw options, padded to 32 bits.
-fn options(header: &mut Header, layer: &Layer, name: &str, most: usize) -> Result<(), String> {
+fn options(header: &mut BlankHeader, layer: &Layer, name: &str, most: usize) -> Result<(), String> {
     header.bytes.extend_from_slice(bytes(layer, name));
     header.bytes.resize(header.bytes.len().next_multiple_of(4), 0);
     if header.bytes.len() > most {
@@ -63,7 +63,7 @@ fn options(header: &mut Header, layer: &Layer, name: &str, most: usize) -> Resul
 }
 
 /// Appends TCP options (RFC 9293 section 3.1, RFC 7323, RFC 2018), aligned to 32 bits.
-fn tcp(header: &mut Header, layer: &Layer) -> Result<(), String> {
+fn tcp(header: &mut BlankHeader, layer: &Layer) -> Result<(), String> {
     const NOP: u8 = 1;
     if layer.get("mss").is_some() {
         header.append(&[2, 4, 0, 0], "mss", 16);
@@ -91,7 +91,7 @@ fn tcp(header: &mut Header, layer: &Layer) -> Result<(), String> {
 }
 
 /// Appends the optional fields of GRE (RFC 2784, RFC 2890).
-fn gre(header: &mut Header, layer: &Layer) {
+fn gre(header: &mut BlankHeader, layer: &Layer) {
     const CHECKSUM: u8 = 0x80;
     const KEY: u8 = 0x20;
     const SEQUENCE: u8 = 0x10;
@@ -107,7 +107,7 @@ fn gre(header: &mut Header, layer: &Layer) {
 
 /// Appends the contents of an extension header, padded to 64 bits with padding options (RFC 8200
 /// section 4.2) or zeros.
-fn extension(header: &mut Header, contents: &[u8], pad: bool) -> Result<(), String> {
+fn extension(header: &mut BlankHeader, contents: &[u8], pad: bool) -> Result<(), String> {
     header.bytes.extend_from_slice(contents);
     let len = header.bytes.len();
     let missing = len.next_multiple_of(8) - len;

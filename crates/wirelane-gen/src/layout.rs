@@ -4,7 +4,7 @@ use wirelane_wire::checksum::Sum;
 
 use crate::error::{Error, Result};
 use crate::fill::Fill;
-use crate::header::{self, Header};
+use crate::header::{self, BlankHeader};
 use crate::layers;
 use crate::protocol::{Field, Id, Place, Preset};
 use crate::recipe::{Layer, Recipe, Value};
@@ -20,7 +20,7 @@ impl Recipe {
     /// is not constant.
     pub fn compile(&self, reserved: usize) -> Result<Template> {
         let complete = self.complete()?;
-        let mut layout = Layout::default();
+        let mut layout = PacketLayout::default();
         for (at, layer) in complete.layers.iter().enumerate() {
             layout
                 .put(&complete.layers, at)
@@ -32,7 +32,7 @@ impl Recipe {
 
 /// The packet during its layout.
 #[derive(Default)]
-struct Layout {
+struct PacketLayout {
     head: Vec<u8>,
     /// The start of each layer, and the end of its header.
     places: Vec<(usize, usize)>,
@@ -45,7 +45,7 @@ struct Layout {
     end: Option<usize>,
 }
 
-impl Layout {
+impl PacketLayout {
     /// Appends the header of a layer.
     fn put(&mut self, layers: &[Layer], at: usize) -> Result<(), String> {
         let layer = &layers[at];
@@ -94,7 +94,14 @@ impl Layout {
     }
 
     /// Sets the value of a field that was not set explicitly.
-    fn compute(&mut self, layers: &[Layer], at: usize, bit: usize, field: &Field, header: &Header) {
+    fn compute(
+        &mut self,
+        layers: &[Layer],
+        at: usize,
+        bit: usize,
+        field: &Field,
+        header: &BlankHeader,
+    ) {
         let (start, end) = self.places[at];
         let id = layers[at].protocol.id;
         match field.preset {
@@ -116,7 +123,7 @@ impl Layout {
 
     /// Writes a constant.
     fn fix(&mut self, bit: usize, field: &Field, value: u128) {
-        let window = Window::new(bit, field.bits);
+        let window = FieldBytes::new(bit, field.bits);
         let bytes = ((value & field.max()) << window.shift).to_be_bytes();
         let places = self.head.iter_mut().skip(window.offset);
         for (place, byte) in places.zip(&bytes[16 - window.width..]) {
@@ -125,7 +132,7 @@ impl Layout {
     }
 
     fn change(&mut self, bit: usize, field: &Field, values: &Values) {
-        let window = Window::new(bit, field.bits);
+        let window = FieldBytes::new(bit, field.bits);
         self.edits.push(Edit {
             offset: window.offset as u16,
             width: window.width as u8,
@@ -240,13 +247,13 @@ impl Layout {
 }
 
 /// The bytes that a field occupies, even partially.
-struct Window {
+struct FieldBytes {
     offset: usize,
     width: usize,
     shift: usize,
 }
 
-impl Window {
+impl FieldBytes {
     fn new(bit: usize, bits: u8) -> Self {
         let end = bit + usize::from(bits);
         let (offset, last) = (bit / 8, end.div_ceil(8));
@@ -255,7 +262,7 @@ impl Window {
 }
 
 /// The bit offset of a field in its header; `None` if it is absent.
-fn position(field: &Field, header: &Header) -> Option<usize> {
+fn position(field: &Field, header: &BlankHeader) -> Option<usize> {
     match field.place {
         Place::Bit(bit) => Some(usize::from(bit)),
         Place::Optional => header.optional(field.name),

@@ -109,12 +109,12 @@ fn list(field: &Field, text: &str) -> Result<Values, String> {
 
 /// A range from the first to the last value, ascending or descending.
 #[derive(Clone, Copy)]
-struct Span {
+struct ValueRange {
     first: u128,
     last: u128,
 }
 
-impl Span {
+impl ValueRange {
     /// The number of values in steps of `step`, at most `u64::MAX`.
     fn count(self, step: u128) -> u64 {
         let steps = self.first.abs_diff(self.last) / step.max(1);
@@ -135,14 +135,14 @@ impl Span {
 }
 
 /// Parses `53`, `1024-65535` or `10.0.0.0/24`.
-fn span(field: &Field, text: &str) -> Result<Span, String> {
+fn span(field: &Field, text: &str) -> Result<ValueRange, String> {
     let wrong = || format!("'{text}' is {}", expected(field));
     let within = |value: u128| match value <= field.max() {
         true => Ok(value),
         false => Err(format!("{value} is above {}", field.max())),
     };
     if let Some(value) = value(field.kind, text) {
-        return within(value).map(|value| Span { first: value, last: value });
+        return within(value).map(|value| ValueRange { first: value, last: value });
     }
     if let Some((address, length)) = text.split_once('/') {
         let bits: u32 = match field.kind {
@@ -153,12 +153,12 @@ fn span(field: &Field, text: &str) -> Result<Span, String> {
         let address = value(field.kind, address).ok_or_else(wrong)?;
         let length = number(length).filter(|n| *n <= u128::from(bits)).ok_or_else(wrong)? as u32;
         let hosts = u128::MAX.checked_shr(128 - bits + length).unwrap_or(0);
-        return Ok(Span { first: address & !hosts, last: address | hosts });
+        return Ok(ValueRange { first: address & !hosts, last: address | hosts });
     }
     let (first, last) = text.split_once('-').ok_or_else(wrong)?;
     let first = within(value(field.kind, first).ok_or_else(wrong)?)?;
     let last = within(value(field.kind, last).ok_or_else(wrong)?)?;
-    Ok(Span { first, last })
+    Ok(ValueRange { first, last })
 }
 
 /// Parses one value.
@@ -204,7 +204,7 @@ fn number(text: &str) -> Option<u128> {
 }
 
 /// Parses the part after `@`: `step:4`, or `step:4:100` for 100 values.
-fn step(how: &str, span: Span) -> Result<Values, String> {
+fn step(how: &str, span: ValueRange) -> Result<Values, String> {
     let wrong =
         || format!("'@{how}' is none of '@random', '@random:SEED', '@step:N' and '@step:N:COUNT'");
     let how = how.strip_prefix("step:").ok_or_else(wrong)?;

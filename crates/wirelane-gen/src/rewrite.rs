@@ -41,7 +41,7 @@ mod walk;
 use wirelane_wire::EtherType;
 
 use self::fixed::{Fixed, Varying};
-use self::unique::{Turn, Unique};
+use self::unique::{LoopPermutations, Unique};
 
 use crate::error::{Error, Result};
 
@@ -136,7 +136,7 @@ impl Rewrite {
     /// The remaining changes for loop `number`, from 0; `None` if loops do not differ.
     #[must_use]
     pub fn in_loop(&self, number: u64) -> Option<Round> {
-        let turn: Turn = self.unique.as_ref()?.turn(number);
+        let turn: LoopPermutations = self.unique.as_ref()?.turn(number);
         Some(Round(Varying { turn, enters_tunnels: self.fixed.enters_tunnels, back: false }))
     }
 

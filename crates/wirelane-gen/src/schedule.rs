@@ -185,8 +185,8 @@ impl Schedule {
         low
     }
 
-    /// The time of packet `first`, which [`Ticks::advance`] moves by a [`Step`] without divisions.
-    /// For a schedule that [`is_even`](Self::is_even).
+    /// The time of packet `first`, which [`Ticks::advance`] moves by a [`TickStep`] without
+    /// divisions. For a schedule that [`is_even`](Self::is_even).
     pub(crate) fn ticks(&self, first: u64) -> Ticks {
         let time = u128::from(first).saturating_mul(self.num).saturating_add(self.shift);
         let at = u64::try_from(time / self.den).unwrap_or(u64::MAX);
@@ -194,10 +194,10 @@ impl Schedule {
     }
 
     /// A step of `packets` packets, for [`Ticks`].
-    pub(crate) fn step(&self, packets: u64) -> Step {
+    pub(crate) fn step(&self, packets: u64) -> TickStep {
         let time = u128::from(packets).saturating_mul(self.num);
         let whole = u64::try_from(time / self.den).unwrap_or(u64::MAX);
-        Step { whole, rest: time % self.den }
+        TickStep { whole, rest: time % self.den }
     }
 
     /// Reduces the fraction to lowest terms, so that products stay small.
@@ -234,14 +234,14 @@ pub(crate) struct Ticks {
 
 /// A step of [`Ticks`].
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Step {
+pub(crate) struct TickStep {
     whole: u64,
     rest: u128,
 }
 
 impl Ticks {
     #[inline]
-    pub(crate) fn advance(&mut self, step: &Step) {
+    pub(crate) fn advance(&mut self, step: &TickStep) {
         self.at = self.at.saturating_add(step.whole);
         self.rest += step.rest;
         if self.rest >= self.den {

@@ -16,7 +16,7 @@
 use wirelane_wire::checksum::Sum;
 
 use crate::fill::Fill;
-use crate::value::{self, Slot, Source};
+use crate::value::{self, SteppedPosition, ValueSource};
 use crate::values::Values;
 
 /// The largest number of checksums in a packet.
@@ -38,7 +38,7 @@ pub struct Template {
     reserved: usize,
     edits: Vec<Edit>,
     /// The value source of each edit.
-    sources: Vec<Source>,
+    sources: Vec<ValueSource>,
     lengths: Vec<LengthField>,
     checksums: Vec<Checksum>,
 }
@@ -100,7 +100,7 @@ impl Template {
         lengths: Vec<LengthField>,
         checksums: Vec<Checksum>,
     ) -> Self {
-        let sources = edits.iter().map(|edit| Source::new(&edit.values, edit.bits)).collect();
+        let sources = edits.iter().map(|edit| ValueSource::new(&edit.values, edit.bits)).collect();
         let mut base = head.clone();
         if base.len() < BASE {
             base.resize(BASE, 0);
@@ -172,7 +172,7 @@ impl Template {
     /// A cursor over the packets `first`, `first + stride` and so on, without a division per
     /// packet.
     pub fn cursor(&self, first: u64, stride: u64) -> Cursor {
-        let slot = |edit: &Edit| Slot::new(&edit.values, first, stride);
+        let slot = |edit: &Edit| SteppedPosition::new(&edit.values, first, stride);
         Cursor { slots: self.edits.iter().map(slot).collect() }
     }
 
@@ -194,8 +194,8 @@ impl Template {
         let mut sums = [0u64; MAX_CHECKSUMS];
         for (i, (edit, source)) in self.edits.iter().zip(&self.sources).enumerate() {
             let sum = match source.value(position(i)) {
-                value::Value::Narrow(value) => put(packet, edit, value << edit.shift),
-                value::Value::Wide(value) => put_wide(packet, edit, value << edit.shift),
+                value::PackedValue::Narrow(value) => put(packet, edit, value << edit.shift),
+                value::PackedValue::Wide(value) => put_wide(packet, edit, value << edit.shift),
             };
             add(&mut sums, edit.checksums, sum);
         }
@@ -222,7 +222,7 @@ impl Template {
 /// The current field positions of a template, for writing successive packets.
 #[derive(Clone, Debug)]
 pub struct Cursor {
-    slots: Box<[Slot]>,
+    slots: Box<[SteppedPosition]>,
 }
 
 impl Cursor {
@@ -232,13 +232,13 @@ impl Cursor {
     pub fn write(&mut self, template: &Template, packet: &mut [u8]) {
         let slots = &mut *self.slots;
         template.emit(packet, |i| slots.get(i).map_or(0, |slot| slot.position));
-        slots.iter_mut().for_each(Slot::advance);
+        slots.iter_mut().for_each(SteppedPosition::advance);
     }
 
     /// Advances to the next packet.
     #[inline]
     pub fn skip(&mut self) {
-        self.slots.iter_mut().for_each(Slot::advance);
+        self.slots.iter_mut().for_each(SteppedPosition::advance);
     }
 }
 

@@ -4,9 +4,9 @@ use crate::values::Values;
 
 /// The value of packet number `k` in a field of `bits` bits.
 pub fn at(values: &Values, bits: u8, k: u64) -> u128 {
-    match Source::new(values, bits).value(position(values, k)) {
-        Value::Narrow(value) => u128::from(value),
-        Value::Wide(value) => value,
+    match ValueSource::new(values, bits).value(position(values, k)) {
+        PackedValue::Narrow(value) => u128::from(value),
+        PackedValue::Wide(value) => value,
     }
 }
 
@@ -27,7 +27,7 @@ pub(crate) fn position(values: &Values, k: u64) -> u64 {
 
 /// A position that advances in steps, without divisions.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Slot {
+pub(crate) struct SteppedPosition {
     pub(crate) position: u64,
     /// The step, reduced to less than the period.
     step: u64,
@@ -35,7 +35,7 @@ pub(crate) struct Slot {
     period: u64,
 }
 
-impl Slot {
+impl SteppedPosition {
     pub(crate) fn new(values: &Values, first: u64, stride: u64) -> Self {
         match period(values) {
             Some(period) => Self { position: first % period, step: stride % period, period },
@@ -53,7 +53,7 @@ impl Slot {
 }
 
 /// A value in the smallest type for its field.
-pub(crate) enum Value {
+pub(crate) enum PackedValue {
     /// Up to 64 bits.
     Narrow(u64),
     /// More than 64 bits.
@@ -62,7 +62,7 @@ pub(crate) enum Value {
 
 /// Computes values from positions.
 #[derive(Clone, Debug)]
-pub(crate) enum Source {
+pub(crate) enum ValueSource {
     Counter {
         start: u64,
         step: u64,
@@ -82,7 +82,7 @@ pub(crate) enum Source {
     },
 }
 
-impl Source {
+impl ValueSource {
     pub(crate) fn new(values: &Values, bits: u8) -> Self {
         if bits > 64 {
             let mask = if bits >= 128 { u128::MAX } else { (1 << bits) - 1 };
@@ -106,8 +106,8 @@ impl Source {
     }
 
     #[inline(always)]
-    pub(crate) fn value(&self, position: u64) -> Value {
-        Value::Narrow(match self {
+    pub(crate) fn value(&self, position: u64) -> PackedValue {
+        PackedValue::Narrow(match self {
             Self::Counter { start, step, mask } => {
                 start.wrapping_add(step.wrapping_mul(position)) & mask
             }
@@ -120,7 +120,7 @@ impl Source {
                 };
                 low.wrapping_add(within) & mask
             }
-            Self::Wide { values, mask } => return Value::Wide(wide(values, position) & mask),
+            Self::Wide { values, mask } => return PackedValue::Wide(wide(values, position) & mask),
         })
     }
 }

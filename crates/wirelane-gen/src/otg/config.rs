@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use super::flow::{self, Metrics, Ports, off};
-use super::place::{Budget, Fields, Place};
+use super::place::{ListBudget, MapFields, NodePath};
 use super::{headers, payload, size, yaml};
 use crate::error::Result;
 use crate::recipe::Recipe;
@@ -65,8 +65,8 @@ const SECTIONS: [(&str, &str); 8] = [
 /// The first invalid or unsupported item in the file.
 pub fn parse(text: &str, reserved: &dyn Fn(&Metrics) -> usize) -> Result<Config> {
     let document = yaml::read(text)?;
-    let budget = Budget::new();
-    let top = Place::root(&document, &budget).fields()?;
+    let budget = ListBudget::new();
+    let top = NodePath::root(&document, &budget).fields()?;
     for (section, why) in SECTIONS {
         if let Some(place) = top.get(section) {
             place.refuse(why)?;
@@ -79,13 +79,13 @@ pub fn parse(text: &str, reserved: &dyn Fn(&Metrics) -> usize) -> Result<Config>
     options(top.part("options"))?;
     top.finish()?;
     if flows.is_empty() {
-        let there = Place::root(&document, &budget).fields()?;
+        let there = NodePath::root(&document, &budget).fields()?;
         return Err(there.part("flows").error("there is no flow, so nothing to send"));
     }
     Ok(Config { ports, flows })
 }
 
-fn ports(place: Place<'_>) -> Result<Vec<Port>> {
+fn ports(place: NodePath<'_>) -> Result<Vec<Port>> {
     let mut seen = HashSet::new();
     place.each(|port| {
         let fields = port.fields()?;
@@ -100,7 +100,7 @@ fn ports(place: Place<'_>) -> Result<Vec<Port>> {
 }
 
 fn flow(
-    place: Place<'_>,
+    place: NodePath<'_>,
     ports: &Ports,
     seen: &mut HashSet<String>,
     reserved: &dyn Fn(&Metrics) -> usize,
@@ -130,7 +130,7 @@ fn flow(
 }
 
 /// The unique name of a port or flow.
-fn unique(fields: &Fields<'_>, seen: &mut HashSet<String>) -> Result<String> {
+fn unique(fields: &MapFields<'_>, seen: &mut HashSet<String>) -> Result<String> {
     let place = fields.need("name")?;
     let name = place.text()?.to_owned();
     if name.is_empty() {
@@ -143,7 +143,7 @@ fn unique(fields: &Fields<'_>, seen: &mut HashSet<String>) -> Result<String> {
 }
 
 /// The options of the file. Only options without an effect are accepted.
-fn options(place: Place<'_>) -> Result<()> {
+fn options(place: NodePath<'_>) -> Result<()> {
     let options = place.fields()?;
     let port = options.part("port_options").fields()?;
     // A local interface cannot be preempted, so both values have the same effect.

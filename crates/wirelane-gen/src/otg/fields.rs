@@ -1,7 +1,7 @@
 //! Maps the header fields of the model to the fields of recipes.
 
 /// One field of a header: its name in the model, its name in the recipe, and its default.
-pub(super) struct Row {
+pub(super) struct FieldMapping {
     pub(super) model: &'static str,
     pub(super) recipe: &'static str,
     pub(super) absent: Absent,
@@ -21,26 +21,26 @@ pub(super) enum Absent {
 
 use Absent::{Computed, Fallback, Unset};
 
-pub(super) const fn row(model: &'static str, recipe: &'static str, absent: Absent) -> Row {
-    Row { model, recipe, absent }
+pub(super) const fn row(model: &'static str, recipe: &'static str, absent: Absent) -> FieldMapping {
+    FieldMapping { model, recipe, absent }
 }
 
-pub(super) const fn zero(model: &'static str, recipe: &'static str) -> Row {
+pub(super) const fn zero(model: &'static str, recipe: &'static str) -> FieldMapping {
     row(model, recipe, Absent::Value(0))
 }
 
 /// A header whose fields map to the fields of a layer.
-pub(super) struct Header {
+pub(super) struct LayerMapping {
     pub(super) model: &'static str,
     pub(super) protocol: &'static str,
-    pub(super) rows: &'static [Row],
+    pub(super) rows: &'static [FieldMapping],
     /// Fields with a fixed value: bits that receivers ignore, or that only hardware has.
     pub(super) fixed: &'static [(&'static str, u64)],
     pub(super) checksum: bool,
 }
 
-pub(super) const HEADERS: &[Header] = &[
-    Header {
+pub(super) const HEADERS: &[LayerMapping] = &[
+    LayerMapping {
         model: "ethernet",
         protocol: "eth",
         rows: &[
@@ -51,14 +51,14 @@ pub(super) const HEADERS: &[Header] = &[
         fixed: &[("pfc_queue", 0)],
         checksum: false,
     },
-    Header {
+    LayerMapping {
         model: "vlan",
         protocol: "vlan",
         rows: &[zero("priority", "priority"), zero("cfi", "dei"), zero("id", "id")],
         fixed: &[],
         checksum: false,
     },
-    Header {
+    LayerMapping {
         model: "mpls",
         protocol: "mpls",
         rows: &[
@@ -70,7 +70,7 @@ pub(super) const HEADERS: &[Header] = &[
         fixed: &[],
         checksum: false,
     },
-    Header {
+    LayerMapping {
         model: "arp",
         protocol: "arp",
         rows: &[
@@ -87,7 +87,7 @@ pub(super) const HEADERS: &[Header] = &[
         fixed: &[],
         checksum: false,
     },
-    Header {
+    LayerMapping {
         model: "ipv4",
         protocol: "ipv4",
         rows: &[
@@ -107,7 +107,7 @@ pub(super) const HEADERS: &[Header] = &[
         fixed: &[],
         checksum: false,
     },
-    Header {
+    LayerMapping {
         model: "ipv6",
         protocol: "ipv6",
         rows: &[
@@ -122,7 +122,7 @@ pub(super) const HEADERS: &[Header] = &[
         fixed: &[],
         checksum: false,
     },
-    Header {
+    LayerMapping {
         model: "udp",
         protocol: "udp",
         rows: &[
@@ -133,7 +133,7 @@ pub(super) const HEADERS: &[Header] = &[
         fixed: &[],
         checksum: true,
     },
-    Header {
+    LayerMapping {
         model: "tcp",
         protocol: "tcp",
         rows: &[
@@ -147,22 +147,28 @@ pub(super) const HEADERS: &[Header] = &[
         fixed: &[],
         checksum: true,
     },
-    Header {
+    LayerMapping {
         model: "vxlan",
         protocol: "vxlan",
         rows: &[row("flags", "flags", Absent::Value(8)), row("vni", "vni", Fallback(0))],
         fixed: &[("reserved0", 0), ("reserved1", 0)],
         checksum: false,
     },
-    Header {
+    LayerMapping {
         model: "gre",
         protocol: "gre",
         rows: &[zero("version", "version"), row("protocol", "protocol", Computed)],
         fixed: &[("reserved0", 0), ("reserved1", 0)],
         checksum: false,
     },
-    Header { model: "icmp", protocol: "icmp", rows: ECHO_REQUEST, fixed: &[], checksum: true },
-    Header {
+    LayerMapping {
+        model: "icmp",
+        protocol: "icmp",
+        rows: ECHO_REQUEST,
+        fixed: &[],
+        checksum: true,
+    },
+    LayerMapping {
         model: "icmpv6",
         protocol: "icmpv6",
         rows: ECHO_REQUEST_V6,
@@ -171,14 +177,14 @@ pub(super) const HEADERS: &[Header] = &[
     },
 ];
 
-const ECHO_REQUEST: &[Row] = &[
+const ECHO_REQUEST: &[FieldMapping] = &[
     row("type", "type", Absent::Value(8)),
     zero("code", "code"),
     zero("identifier", "id"),
     zero("sequence_number", "seq"),
 ];
 
-const ECHO_REQUEST_V6: &[Row] = &[
+const ECHO_REQUEST_V6: &[FieldMapping] = &[
     row("type", "type", Absent::Value(128)),
     zero("code", "code"),
     zero("identifier", "id"),

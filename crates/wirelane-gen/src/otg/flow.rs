@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::place::{Fields, Place};
+use super::place::{MapFields, NodePath};
 use crate::error::Result;
 use crate::rate::Rate;
 use crate::schedule::Burst;
@@ -22,7 +22,7 @@ pub struct Metrics {
 
 /// The duration of a flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Extent {
+pub(super) struct FlowDuration {
     /// The number of packets; `None` for no limit.
     pub(super) packets: Option<u64>,
     /// Nanoseconds from the first packet; `None` for no limit.
@@ -40,7 +40,7 @@ const LONGEST: f64 = 366.0 * 86_400.0;
 pub(super) type Ports = BTreeMap<String, usize>;
 
 /// The sending port and the receiving ports of a flow.
-pub(super) fn endpoints<'a>(place: Place<'a>, ports: &Ports) -> Result<(usize, Vec<usize>)> {
+pub(super) fn endpoints<'a>(place: NodePath<'a>, ports: &Ports) -> Result<(usize, Vec<usize>)> {
     let fields = place.fields()?;
     if fields.choice(&["port", "device"], "port")? == "device" {
         let what = "emulated devices are not supported: nothing here answers ARP or speaks a \
@@ -66,7 +66,7 @@ pub(super) fn endpoints<'a>(place: Place<'a>, ports: &Ports) -> Result<(usize, V
     Ok((tx, rx))
 }
 
-fn index(place: &Place<'_>, ports: &Ports) -> Result<usize> {
+fn index(place: &NodePath<'_>, ports: &Ports) -> Result<usize> {
     let name = place.text()?;
     ports.get(name).copied().ok_or_else(|| {
         let known: Vec<_> = ports.keys().map(String::as_str).collect();
@@ -76,7 +76,7 @@ fn index(place: &Place<'_>, ports: &Ports) -> Result<usize> {
 }
 
 /// The rate of a flow whose frames have `length` bytes on average, without frame check sequence.
-pub(super) fn rate(place: Place<'_>, length: f64) -> Result<Rate> {
+pub(super) fn rate(place: NodePath<'_>, length: f64) -> Result<Rate> {
     let fields = place.fields()?;
     let choices = ["pps", "bps", "kbps", "mbps", "gbps", "percentage"];
     let choice = fields.choice(&choices, "pps")?;
@@ -108,7 +108,7 @@ pub(super) fn rate(place: Place<'_>, length: f64) -> Result<Rate> {
 }
 
 /// Parses the duration of a flow.
-pub(super) fn duration(place: Place<'_>) -> Result<Extent> {
+pub(super) fn duration(place: NodePath<'_>) -> Result<FlowDuration> {
     let fields = place.fields()?;
     let choices = ["continuous", "fixed_packets", "fixed_seconds", "burst"];
     let choice = fields.choice(&choices, "continuous")?;
@@ -119,7 +119,7 @@ pub(super) fn duration(place: Place<'_>) -> Result<Extent> {
         let what = "a gap in bytes depends on the speed of the link, which 'rate' sets";
         return Err(gap.unsupported(what, "12, the gap of Ethernet"));
     }
-    let mut extent = Extent::default();
+    let mut extent = FlowDuration::default();
     match choice {
         "fixed_packets" => extent.packets = Some(whole(&of, "packets", 1, 1)?),
         "fixed_seconds" => {
@@ -147,7 +147,7 @@ pub(super) fn duration(place: Place<'_>) -> Result<Extent> {
     Ok(extent)
 }
 
-fn whole(fields: &Fields<'_>, name: &'static str, low: u64, default: u64) -> Result<u64> {
+fn whole(fields: &MapFields<'_>, name: &'static str, low: u64, default: u64) -> Result<u64> {
     match fields.get(name) {
         Some(place) => place.integer(low, u32::MAX.into()),
         None => Ok(default),
@@ -156,7 +156,7 @@ fn whole(fields: &Fields<'_>, name: &'static str, low: u64, default: u64) -> Res
 
 /// Parses a time, and returns nanoseconds. A time in bytes depends on the link speed, so only 0 and
 /// the `usual` gap of Ethernet are accepted.
-fn time(place: Place<'_>, usual: f64) -> Result<u64> {
+fn time(place: NodePath<'_>, usual: f64) -> Result<u64> {
     let fields = place.fields()?;
     let choice = fields.choice(&["bytes", "nanoseconds", "microseconds"], "bytes")?;
     let number = match fields.get(choice) {
@@ -179,9 +179,9 @@ fn time(place: Place<'_>, usual: f64) -> Result<u64> {
 }
 
 /// Parses the metrics.
-pub(super) fn metrics(place: Place<'_>) -> Result<Metrics> {
+pub(super) fn metrics(place: NodePath<'_>) -> Result<Metrics> {
     let fields = place.fields()?;
-    let flag = |fields: &Fields<'_>, name: &'static str| match fields.get(name) {
+    let flag = |fields: &MapFields<'_>, name: &'static str| match fields.get(name) {
         Some(place) => place.boolean(),
         None => Ok(false),
     };
@@ -216,7 +216,7 @@ pub(super) fn metrics(place: Place<'_>) -> Result<Metrics> {
 }
 
 /// Checks a switch whose only supported value is off.
-pub(super) fn off(fields: &Fields<'_>, name: &'static str, why: &str) -> Result<()> {
+pub(super) fn off(fields: &MapFields<'_>, name: &'static str, why: &str) -> Result<()> {
     match fields.get(name) {
         Some(place) if place.boolean()? => Err(place.unsupported(why, "false")),
         _ => Ok(()),

@@ -1,9 +1,9 @@
 //! Converts the packet headers of the model to layers of a recipe.
 
-use super::fields::{Absent, HEADERS, OTHERS, Row, SUPPORTED, row};
+use super::fields::{Absent, HEADERS, OTHERS, FieldMapping, SUPPORTED, row};
 use super::options;
-use super::pattern::{self, Checksum, Format, Pattern, combine, constant, hex, part};
-use super::place::{Fields, Place};
+use super::pattern::{self, HeaderChecksum, PatternFormat, ValuePattern, combine, constant, hex, part};
+use super::place::{MapFields, NodePath};
 use crate::error::{Error, Result};
 use crate::protocol::Id;
 use crate::recipe::{Layer, Recipe, Value};
@@ -11,13 +11,13 @@ use crate::table;
 use crate::values::Values;
 
 /// The headers of a flow.
-pub(super) struct Packet {
+pub(super) struct OtgHeaders {
     pub(super) layers: Vec<Layer>,
     /// Bytes after the last layer.
     pub(super) custom: Vec<u8>,
 }
 
-impl Packet {
+impl OtgHeaders {
     /// The smallest length of a packet, including `reserved` bytes at the end.
     pub(super) fn room(&self, reserved: usize) -> Result<usize> {
         let template = Recipe { layers: self.layers.clone() }.compile(reserved)?;
@@ -27,8 +27,8 @@ impl Packet {
 }
 
 /// Parses the headers of a flow.
-pub(super) fn read(packet: Option<Place<'_>>) -> Result<Packet> {
-    let mut read = Packet { layers: Vec::new(), custom: Vec::new() };
+pub(super) fn read(packet: Option<NodePath<'_>>) -> Result<OtgHeaders> {
+    let mut read = OtgHeaders { layers: Vec::new(), custom: Vec::new() };
     if let Some(packet) = packet {
         packet.each(|header| add(header, &mut read))?;
     }
@@ -60,7 +60,7 @@ fn fall_back(layers: &mut [Layer]) {
     }
 }
 
-fn add(place: Place<'_>, packet: &mut Packet) -> Result<()> {
+fn add(place: NodePath<'_>, packet: &mut OtgHeaders) -> Result<()> {
     let fields = place.fields()?;
     let all: Vec<_> = SUPPORTED.iter().chain(&OTHERS).copied().collect();
     let choice = fields.choice_of(&all, &SUPPORTED, "ethernet")?;
@@ -90,7 +90,7 @@ fn add(place: Place<'_>, packet: &mut Packet) -> Result<()> {
 }
 
 /// Adds a header that maps to a layer.
-fn layer(place: Place<'_>, name: &str, layers: &mut Vec<Layer>) -> Result<()> {
+fn layer(place: NodePath<'_>, name: &str, layers: &mut Vec<Layer>) -> Result<()> {
     let Some(header) = HEADERS.iter().find(|header| header.model == name) else {
         return Err(place.unsupported("this header is not supported", &SUPPORTED.join(", ")));
     };
@@ -131,11 +131,11 @@ fn layer(place: Place<'_>, name: &str, layers: &mut Vec<Layer>) -> Result<()> {
     Ok(())
 }
 
-fn set_row(layer: &mut Layer, fields: &Fields<'_>, row: &Row) -> Result<()> {
+fn set_row(layer: &mut Layer, fields: &MapFields<'_>, row: &FieldMapping) -> Result<()> {
     let Some(field) = layer.protocol.field(row.recipe) else {
         return Err(fields.place().error(format!("no field '{}'", row.recipe)));
     };
-    let format = Format { kind: field.kind, bits: field.bits };
+    let format = PatternFormat { kind: field.kind, bits: field.bits };
     let place = fields.part(row.model);
     let default = match row.absent {
         Absent::Value(value) | Absent::Fallback(value) | Absent::Unset(value) => value,
@@ -144,18 +144,18 @@ fn set_row(layer: &mut Layer, fields: &Fields<'_>, row: &Row) -> Result<()> {
     let pattern = match (place.is_absent(), row.absent) {
         (true, Absent::Computed | Absent::Unset(_)) => return Ok(()),
         (true, Absent::Value(value) | Absent::Fallback(value)) => {
-            Pattern::Values(Values::Constant(value))
+            ValuePattern::Values(Values::Constant(value))
         }
         (false, _) => pattern::read(place, format, default)?,
     };
     let values = match (pattern, row.absent) {
-        (Pattern::Values(Values::Constant(value)), Absent::Unset(unset)) if value == unset => {
+        (ValuePattern::Values(Values::Constant(value)), Absent::Unset(unset)) if value == unset => {
             return Ok(());
         }
-        (Pattern::Values(values), _) => values,
-        (Pattern::Auto, Absent::Computed | Absent::Unset(_)) => return Ok(()),
-        (Pattern::Auto, Absent::Fallback(value)) => Values::Constant(value),
-        (Pattern::Auto, Absent::Value(_)) => {
+        (ValuePattern::Values(values), _) => values,
+        (ValuePattern::Auto, Absent::Computed | Absent::Unset(_)) => return Ok(()),
+        (ValuePattern::Auto, Absent::Fallback(value)) => Values::Constant(value),
+        (ValuePattern::Auto, Absent::Value(_)) => {
             let supported = "value, values, increment, decrement, random";
             return Err(place.unsupported("'auto' is not supported here", supported));
         }
@@ -163,51 +163,51 @@ fn set_row(layer: &mut Layer, fields: &Fields<'_>, row: &Row) -> Result<()> {
     set(layer, &place, row.recipe, values)
 }
 
-fn set(layer: &mut Layer, place: &Place<'_>, name: &str, values: Values) -> Result<()> {
+fn set(layer: &mut Layer, place: &NodePath<'_>, name: &str, values: Values) -> Result<()> {
     layer.set(name, values).map_err(|error| refused(place, &error))?;
     Ok(())
 }
 
-fn set_bytes(layer: &mut Layer, place: &Place<'_>, name: &str, bytes: Vec<u8>) -> Result<()> {
+fn set_bytes(layer: &mut Layer, place: &NodePath<'_>, name: &str, bytes: Vec<u8>) -> Result<()> {
     layer.set_bytes(name, bytes).map_err(|error| refused(place, &error))?;
     Ok(())
 }
 
-fn refused(place: &Place<'_>, error: &Error) -> Error {
+fn refused(place: &NodePath<'_>, error: &Error) -> Error {
     place.error(error.to_string())
 }
 
 /// Checks a field whose only supported value is `due`.
-fn fixed(place: Place<'_>, due: u64) -> Result<()> {
-    match pattern::read(place, Format::number(64), 0)? {
-        Pattern::Auto => Ok(()),
-        Pattern::Values(Values::Constant(value)) if value == due.into() => Ok(()),
-        Pattern::Values(_) => Err(place.unsupported("not supported", &due.to_string())),
+fn fixed(place: NodePath<'_>, due: u64) -> Result<()> {
+    match pattern::read(place, PatternFormat::number(64), 0)? {
+        ValuePattern::Auto => Ok(()),
+        ValuePattern::Values(Values::Constant(value)) if value == due.into() => Ok(()),
+        ValuePattern::Values(_) => Err(place.unsupported("not supported", &due.to_string())),
     }
 }
 
-fn set_checksum(layer: &mut Layer, fields: &Fields<'_>, name: &'static str) -> Result<()> {
+fn set_checksum(layer: &mut Layer, fields: &MapFields<'_>, name: &'static str) -> Result<()> {
     let place = fields.part(name);
     match pattern::checksum(place)? {
-        Checksum::Custom(value) => set(layer, &place, "checksum", Values::Constant(value)),
+        HeaderChecksum::Custom(value) => set(layer, &place, "checksum", Values::Constant(value)),
         // UDP below a tunnel has no checksum by default, but the model requires one.
-        Checksum::Good if layer.protocol.id == Id::Udp => {
+        HeaderChecksum::Good if layer.protocol.id == Id::Udp => {
             layer.set_auto("checksum").map_err(|error| refused(&place, &error))?;
             Ok(())
         }
-        Checksum::Good => Ok(()),
+        HeaderChecksum::Good => Ok(()),
     }
 }
 
 /// The TPID of a tag is the type field of the preceding header.
-fn tag_protocol(fields: &Fields<'_>, layers: &mut [Layer]) -> Result<()> {
+fn tag_protocol(fields: &MapFields<'_>, layers: &mut [Layer]) -> Result<()> {
     const UNSET: u128 = 0xffff;
     let Some(place) = fields.get("tpid") else {
         return Ok(());
     };
-    let values = match pattern::read(place, Format::number(16), UNSET)? {
-        Pattern::Auto | Pattern::Values(Values::Constant(UNSET)) => return Ok(()),
-        Pattern::Values(values) => values,
+    let values = match pattern::read(place, PatternFormat::number(16), UNSET)? {
+        ValuePattern::Auto | ValuePattern::Values(Values::Constant(UNSET)) => return Ok(()),
+        ValuePattern::Values(values) => values,
     };
     let Some(before) = layers.last_mut().filter(|before| before.protocol.field("type").is_some())
     else {
@@ -220,7 +220,7 @@ fn tag_protocol(fields: &Fields<'_>, layers: &mut [Layer]) -> Result<()> {
     }
 }
 
-fn ipv4(layer: &mut Layer, fields: &Fields<'_>) -> Result<()> {
+fn ipv4(layer: &mut Layer, fields: &MapFields<'_>) -> Result<()> {
     set_checksum(layer, fields, "header_checksum")?;
     let place = fields.part("priority");
     let priority = place.fields()?;
@@ -263,13 +263,13 @@ fn ipv4(layer: &mut Layer, fields: &Fields<'_>) -> Result<()> {
 }
 
 /// Splits an octet: the upper six bits are the DSCP, the others ECN.
-fn split_octet(layer: &mut Layer, place: &Place<'_>, octet: Values) -> Result<()> {
+fn split_octet(layer: &mut Layer, place: &NodePath<'_>, octet: Values) -> Result<()> {
     let octet = [(octet, 8)];
     set(layer, place, "dscp", combine(place, &octet, |octet| octet[0] >> 2)?)?;
     set(layer, place, "ecn", combine(place, &octet, |octet| octet[0] & 3)?)
 }
 
-fn ipv6(layer: &mut Layer, fields: &Fields<'_>) -> Result<()> {
+fn ipv6(layer: &mut Layer, fields: &MapFields<'_>) -> Result<()> {
     let place = fields.part("traffic_class");
     split_octet(layer, &place, part(fields, "traffic_class", 8)?.0)?;
     match fields.get("dst_usids") {
@@ -278,7 +278,7 @@ fn ipv6(layer: &mut Layer, fields: &Fields<'_>) -> Result<()> {
     }
 }
 
-fn tcp(layer: &mut Layer, fields: &Fields<'_>) -> Result<()> {
+fn tcp(layer: &mut Layer, fields: &MapFields<'_>) -> Result<()> {
     // From the highest bit to the lowest.
     const FLAGS: [&str; 9] = [
         "ecn_ns", "ecn_cwr", "ecn_echo", "ctl_urg", "ctl_ack", "ctl_psh", "ctl_rst", "ctl_syn",
@@ -291,13 +291,13 @@ fn tcp(layer: &mut Layer, fields: &Fields<'_>) -> Result<()> {
     set(layer, fields.place(), "flags", flags)
 }
 
-fn gre(layer: &mut Layer, fields: &Fields<'_>) -> Result<()> {
+fn gre(layer: &mut Layer, fields: &MapFields<'_>) -> Result<()> {
     let place = fields.part("checksum");
     let present = constant(fields, "checksum_present", 1)? == 1;
     match pattern::checksum(place)? {
         _ if !present => Ok(()),
-        Checksum::Custom(value) => set(layer, &place, "checksum", Values::Constant(value)),
-        Checksum::Good => {
+        HeaderChecksum::Custom(value) => set(layer, &place, "checksum", Values::Constant(value)),
+        HeaderChecksum::Good => {
             layer.set_auto("checksum").map_err(|error| refused(&place, &error))?;
             Ok(())
         }
@@ -305,7 +305,7 @@ fn gre(layer: &mut Layer, fields: &Fields<'_>) -> Result<()> {
 }
 
 /// Custom bytes: after the headers, or a whole frame.
-fn custom(place: Place<'_>, packet: &mut Packet) -> Result<()> {
+fn custom(place: NodePath<'_>, packet: &mut OtgHeaders) -> Result<()> {
     let fields = place.fields()?;
     let place = fields.need("bytes")?;
     let mut bytes = hex(&place)?;
@@ -330,7 +330,7 @@ fn custom(place: Place<'_>, packet: &mut Packet) -> Result<()> {
 }
 
 /// An IPv6 segment routing header (RFC 8754).
-fn extension(place: Place<'_>, layers: &mut Vec<Layer>) -> Result<()> {
+fn extension(place: NodePath<'_>, layers: &mut Vec<Layer>) -> Result<()> {
     let fields = place.fields()?;
     fields.choice(&["routing"], "routing")?;
     let mut layer = Layer::named("routing").map_err(|error| refused(&place, &error))?;

@@ -1,14 +1,14 @@
 //! Header parts of variable length: IPv4 options and IPv6 segment routing. Their values are
 //! constant.
 
-use super::pattern::{self, Format, Pattern, constant, hex};
-use super::place::{Fields, Place};
+use super::pattern::{self, PatternFormat, ValuePattern, constant, hex};
+use super::place::{MapFields, NodePath};
 use crate::error::Result;
 use crate::protocol::Kind;
 use crate::values::Values;
 
 /// The options of an IPv4 header.
-pub(super) fn read(options: &Place<'_>) -> Result<Vec<u8>> {
+pub(super) fn read(options: &NodePath<'_>) -> Result<Vec<u8>> {
     let bytes = options.each(option)?.concat();
     // RFC 791 section 3.1: the header has at most 15 words, including 5 fixed words.
     if bytes.len() > 40 {
@@ -17,7 +17,7 @@ pub(super) fn read(options: &Place<'_>) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-fn option(place: Place<'_>) -> Result<Vec<u8>> {
+fn option(place: NodePath<'_>) -> Result<Vec<u8>> {
     let fields = place.fields()?;
     let choices = ["router_alert", "custom", "timestamp", "end_of_options"];
     let bytes = match fields.choice(&choices, "router_alert")? {
@@ -31,7 +31,7 @@ fn option(place: Place<'_>) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-fn custom(place: Place<'_>) -> Result<Vec<u8>> {
+fn custom(place: NodePath<'_>) -> Result<Vec<u8>> {
     let fields = place.fields()?;
     let kind = fields.part("type").fields()?;
     let octet = constant(&kind, "copied_flag", 1)? << 7
@@ -56,7 +56,7 @@ fn custom(place: Place<'_>) -> Result<Vec<u8>> {
 }
 
 /// RFC 791 section 3.1.
-fn timestamp(place: Place<'_>) -> Result<Vec<u8>> {
+fn timestamp(place: NodePath<'_>) -> Result<Vec<u8>> {
     let fields = place.fields()?;
     let pointer = fields.part("pointer").fields()?;
     let pointer_octet = match pointer.choice(&["auto", "value"], "auto")? {
@@ -76,7 +76,7 @@ fn timestamp(place: Place<'_>) -> Result<Vec<u8>> {
         "address_and_timestamps" => (1, true),
         _ => (3, true),
     };
-    let entry = |entry: Place<'_>| {
+    let entry = |entry: NodePath<'_>| {
         let fields = entry.fields()?;
         let address = if with_address { Some(address(&fields)?) } else { None };
         let time = constant(&fields, "timestamp", 32)? as u32;
@@ -92,27 +92,27 @@ fn timestamp(place: Place<'_>) -> Result<Vec<u8>> {
         .concat())
 }
 
-fn address(fields: &Fields<'_>) -> Result<u32> {
-    Ok(one(fields.part("address"), Format { kind: Kind::Ipv4, bits: 32 })? as u32)
+fn address(fields: &MapFields<'_>) -> Result<u32> {
+    Ok(one(fields.part("address"), PatternFormat { kind: Kind::Ipv4, bits: 32 })? as u32)
 }
 
 /// Parses a pattern with one value; 0 if it is absent.
-fn one(place: Place<'_>, format: Format) -> Result<u128> {
+fn one(place: NodePath<'_>, format: PatternFormat) -> Result<u128> {
     if place.is_absent() {
         return Ok(0);
     }
     match pattern::read(place, format, 0)? {
-        Pattern::Values(Values::Constant(value)) => Ok(value),
+        ValuePattern::Values(Values::Constant(value)) => Ok(value),
         _ => Err(place.unsupported("not supported", "value")),
     }
 }
 
 /// The `segments left` field, and the rest of the header (RFC 8754 section 2).
-pub(super) fn segment_routing(place: Place<'_>) -> Result<(u128, Vec<u8>)> {
+pub(super) fn segment_routing(place: NodePath<'_>) -> Result<(u128, Vec<u8>)> {
     let fields = place.fields()?;
     let segments = fields.part("segment_list").each(|segment| {
         let fields = segment.fields()?;
-        let address = one(fields.part("segment"), Format { kind: Kind::Ipv6, bits: 128 })?;
+        let address = one(fields.part("segment"), PatternFormat { kind: Kind::Ipv6, bits: 128 })?;
         fields.finish()?;
         Ok(address.to_be_bytes())
     })?;
@@ -136,14 +136,14 @@ pub(super) fn segment_routing(place: Place<'_>) -> Result<(u128, Vec<u8>)> {
     Ok((left, data))
 }
 
-fn computed(fields: &Fields<'_>, name: &'static str, value: u128) -> Result<u128> {
+fn computed(fields: &MapFields<'_>, name: &'static str, value: u128) -> Result<u128> {
     let place = fields.part(name);
     if place.is_absent() {
         return Ok(value);
     }
-    match pattern::read(place, Format::number(8), 0)? {
-        Pattern::Auto => Ok(value),
-        Pattern::Values(Values::Constant(value)) => Ok(value),
-        Pattern::Values(_) => Err(place.unsupported("not supported", "value, auto")),
+    match pattern::read(place, PatternFormat::number(8), 0)? {
+        ValuePattern::Auto => Ok(value),
+        ValuePattern::Values(Values::Constant(value)) => Ok(value),
+        ValuePattern::Values(_) => Err(place.unsupported("not supported", "value, auto")),
     }
 }

@@ -3,20 +3,20 @@
 
 use std::hash::{BuildHasher, RandomState};
 
-use super::place::{Fields, Place};
+use super::place::{MapFields, NodePath};
 use crate::error::Result;
 use crate::protocol::Kind;
 use crate::values::Values;
 
 /// The notation and width of a field.
 #[derive(Clone, Copy)]
-pub(super) struct Format {
+pub(super) struct PatternFormat {
     pub(super) kind: Kind,
     pub(super) bits: u8,
 }
 
 /// A parsed pattern.
-pub(super) enum Pattern {
+pub(super) enum ValuePattern {
     /// Computed.
     Auto,
     /// These values.
@@ -27,7 +27,7 @@ pub(super) enum Pattern {
 /// from Wirelane.
 const LISTED: u64 = 65_536;
 
-impl Format {
+impl PatternFormat {
     pub(super) fn number(bits: u8) -> Self {
         Self { kind: Kind::Number, bits }
     }
@@ -37,7 +37,7 @@ impl Format {
     }
 
     /// Parses one value in the notation of the field.
-    pub(super) fn value(self, place: &Place<'_>) -> Result<u128> {
+    pub(super) fn value(self, place: &NodePath<'_>) -> Result<u128> {
         let text = place.text()?;
         let wrong = |what: &str| place.error(format!("'{text}' is no {what}"));
         match self.kind {
@@ -56,7 +56,7 @@ impl Format {
 }
 
 /// Parses a pattern; `default` is the value of the model for an absent number.
-pub(super) fn read(place: Place<'_>, format: Format, default: u128) -> Result<Pattern> {
+pub(super) fn read(place: NodePath<'_>, format: PatternFormat, default: u128) -> Result<ValuePattern> {
     const CHOICES: [&str; 6] = ["value", "values", "increment", "decrement", "random", "auto"];
     let fields = place.fields()?;
     refuse_tags(&fields)?;
@@ -69,30 +69,30 @@ pub(super) fn read(place: Place<'_>, format: Format, default: u128) -> Result<Pa
                 let what = "addresses from DHCP need emulated devices";
                 return Err(auto.unsupported(what, "value, values, increment, decrement, random"));
             }
-            Pattern::Auto
+            ValuePattern::Auto
         }
         ("value", value) => {
             let value = value.map(|value| format.value(&value)).transpose()?;
-            Pattern::Values(Values::Constant(value.unwrap_or(default)))
+            ValuePattern::Values(Values::Constant(value.unwrap_or(default)))
         }
         ("values", Some(list)) => {
             let list = list.each(|item| format.value(&item))?;
             if list.is_empty() {
                 return Err(place.error("'values' is an empty list"));
             }
-            Pattern::Values(Values::List(list))
+            ValuePattern::Values(Values::List(list))
         }
         ("increment" | "decrement", Some(counter)) => {
-            Pattern::Values(count(counter, format, default, choice == "decrement")?)
+            ValuePattern::Values(count(counter, format, default, choice == "decrement")?)
         }
-        ("random", Some(random)) => Pattern::Values(draw(random, format)?),
+        ("random", Some(random)) => ValuePattern::Values(draw(random, format)?),
         (choice, _) => return Err(place.error(format!("'{choice}' is missing"))),
     };
     fields.finish()?;
     Ok(pattern)
 }
 
-fn count(place: Place<'_>, format: Format, default: u128, down: bool) -> Result<Values> {
+fn count(place: NodePath<'_>, format: PatternFormat, default: u128, down: bool) -> Result<Values> {
     let fields = place.fields()?;
     let value = |key, default| match fields.get(key) {
         Some(place) => format.value(&place),
@@ -112,7 +112,7 @@ fn count(place: Place<'_>, format: Format, default: u128, down: bool) -> Result<
     })
 }
 
-fn draw(place: Place<'_>, format: Format) -> Result<Values> {
+fn draw(place: NodePath<'_>, format: PatternFormat) -> Result<Values> {
     let fields = place.fields()?;
     let value = |key, default| match fields.get(key) {
         Some(place) => format.value(&place),
@@ -145,19 +145,19 @@ fn draw(place: Place<'_>, format: Format) -> Result<Values> {
 }
 
 /// Parses a part of a field with `bits` bits and a default of 0.
-pub(super) fn part(fields: &Fields<'_>, name: &'static str, bits: u8) -> Result<(Values, u8)> {
+pub(super) fn part(fields: &MapFields<'_>, name: &'static str, bits: u8) -> Result<(Values, u8)> {
     let place = fields.part(name);
     if place.is_absent() {
         return Ok((Values::Constant(0), bits));
     }
-    match read(place, Format::number(bits), 0)? {
-        Pattern::Values(values) => Ok((values, bits)),
-        Pattern::Auto => Err(place.error("'auto' is not supported here")),
+    match read(place, PatternFormat::number(bits), 0)? {
+        ValuePattern::Values(values) => Ok((values, bits)),
+        ValuePattern::Auto => Err(place.error("'auto' is not supported here")),
     }
 }
 
 /// Parses a part with a constant value.
-pub(super) fn constant(fields: &Fields<'_>, name: &'static str, bits: u8) -> Result<u128> {
+pub(super) fn constant(fields: &MapFields<'_>, name: &'static str, bits: u8) -> Result<u128> {
     match part(fields, name, bits)? {
         (Values::Constant(value), _) => Ok(value),
         _ => Err(fields.part(name).unsupported("not supported", "value")),
@@ -165,7 +165,7 @@ pub(super) fn constant(fields: &Fields<'_>, name: &'static str, bits: u8) -> Res
 }
 
 /// Parses an even number of hexadecimal digits.
-pub(super) fn hex(place: &Place<'_>) -> Result<Vec<u8>> {
+pub(super) fn hex(place: &NodePath<'_>) -> Result<Vec<u8>> {
     let text = place.text()?;
     let digits = text.strip_prefix("0x").unwrap_or(text).as_bytes();
     let digit = |byte: &u8| char::from(*byte).to_digit(16);
@@ -181,21 +181,21 @@ pub(super) fn hex(place: &Place<'_>) -> Result<Vec<u8>> {
 }
 
 /// The checksum of a header.
-pub(super) enum Checksum {
+pub(super) enum HeaderChecksum {
     Good,
     Custom(u128),
 }
 
 /// Parses a checksum.
-pub(super) fn checksum(place: Place<'_>) -> Result<Checksum> {
+pub(super) fn checksum(place: NodePath<'_>) -> Result<HeaderChecksum> {
     let fields = place.fields()?;
     let checksum = match fields.choice(&["generated", "custom"], "generated")? {
-        "custom" => Checksum::Custom(fields.need("custom")?.integer(0, 0xffff)?.into()),
+        "custom" => HeaderChecksum::Custom(fields.need("custom")?.integer(0, 0xffff)?.into()),
         _ => {
             if let Some(generated) = fields.get("generated") {
                 generated.one_of(&["good"])?;
             }
-            Checksum::Good
+            HeaderChecksum::Good
         }
     };
     fields.finish()?;
@@ -205,11 +205,11 @@ pub(super) fn checksum(place: Place<'_>) -> Result<Checksum> {
 /// Combines several fields of the model into one field, or converts a field. `combine` computes a
 /// value from the values of the parts in the same packet. Each part has its values and its width.
 pub(super) fn combine(
-    place: &Place<'_>,
+    place: &NodePath<'_>,
     parts: &[(Values, u8)],
     combine: impl Fn(&[u128]) -> u128,
 ) -> Result<Values> {
-    let list = |(values, bits): &(Values, u8)| list(values, Format::number(*bits).max());
+    let list = |(values, bits): &(Values, u8)| list(values, PatternFormat::number(*bits).max());
     let all: Vec<Vec<u128>> = parts.iter().map(list).collect::<Option<_>>().unwrap_or_default();
     let together = all.iter().try_fold(1u64, |together, list| {
         let length = list.len() as u64;
@@ -244,7 +244,7 @@ fn list(values: &Values, max: u128) -> Option<Vec<u128>> {
 }
 
 /// Refuses metric tags, which split the figures of a flow by the values of a field.
-fn refuse_tags(fields: &Fields<'_>) -> Result<()> {
+fn refuse_tags(fields: &MapFields<'_>) -> Result<()> {
     match fields.get("metric_tags") {
         Some(tags) => {
             tags.refuse("not supported: figures are per flow; make a flow for each value")

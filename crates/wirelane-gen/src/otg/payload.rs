@@ -1,8 +1,8 @@
 //! Payloads.
 
-use super::headers::Packet;
+use super::headers::OtgHeaders;
 use super::pattern::hex;
-use super::place::Place;
+use super::place::NodePath;
 use crate::error::{Error, Result};
 use crate::recipe::{Layer, Recipe};
 use crate::sizes::Sizes;
@@ -11,8 +11,8 @@ use crate::values::Values;
 
 /// Adds the payload to the headers.
 pub(super) fn read(
-    place: Place<'_>,
-    packet: Packet,
+    place: NodePath<'_>,
+    packet: OtgHeaders,
     sizes: &Sizes,
     reserved: usize,
 ) -> Result<Recipe> {
@@ -36,7 +36,7 @@ pub(super) fn read(
     }
     fields.finish()?;
 
-    let Packet { layers, mut custom } = packet;
+    let OtgHeaders { layers, mut custom } = packet;
     let mut recipe = Recipe { layers };
     let words = |word: &dyn Fn(u16) -> u16| {
         (0..=u16::MAX).flat_map(|k| word(k).to_be_bytes()).collect::<Vec<u8>>()
@@ -78,7 +78,7 @@ pub(super) fn read(
 }
 
 /// The number of bytes after the headers, for frames of equal size.
-fn room(place: &Place<'_>, recipe: &Recipe, sizes: &Sizes) -> Result<usize> {
+fn room(place: &NodePath<'_>, recipe: &Recipe, sizes: &Sizes) -> Result<usize> {
     let size = match sizes {
         Sizes::List(list) if list.len() == 1 => usize::from(list[0]),
         _ => {

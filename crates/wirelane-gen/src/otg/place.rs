@@ -3,49 +3,49 @@
 use std::cell::{Cell, RefCell};
 use std::fmt::Write;
 
-use super::yaml::{Content, Node};
+use super::yaml::{YamlContent, YamlNode};
 use crate::error::{Error, Result};
 
 /// A node and its path.
 #[derive(Clone, Copy)]
-pub(super) struct Place<'a> {
-    node: &'a Node,
-    parent: Option<&'a Place<'a>>,
-    step: Step<'a>,
-    budget: &'a Budget,
+pub(super) struct NodePath<'a> {
+    node: &'a YamlNode,
+    parent: Option<&'a NodePath<'a>>,
+    step: PathStep<'a>,
+    budget: &'a ListBudget,
 }
 
 /// The number of values that may still be stored in lists. It bounds the memory, as a small file
 /// can request very many.
-pub(super) struct Budget(Cell<u64>);
+pub(super) struct ListBudget(Cell<u64>);
 
-impl Budget {
+impl ListBudget {
     pub(super) fn new() -> Self {
         Self(Cell::new(1 << 22))
     }
 }
 
 #[derive(Clone, Copy)]
-enum Step<'a> {
+enum PathStep<'a> {
     Root,
     Key(&'a str),
     Item(usize),
 }
 
 /// The node of an absent field.
-static ABSENT: Node = Node { line: 0, column: 0, content: Content::Null };
+static ABSENT: YamlNode = YamlNode { line: 0, column: 0, content: YamlContent::Null };
 
 /// The entries of a map. The reader requests each entry by name, and [`finish`](Self::finish)
 /// refuses the rest, so that no entry is ignored.
-pub(super) struct Fields<'a> {
-    place: Place<'a>,
-    entries: &'a [(String, Node)],
+pub(super) struct MapFields<'a> {
+    place: NodePath<'a>,
+    entries: &'a [(String, YamlNode)],
     known: RefCell<Vec<&'a str>>,
 }
 
-impl<'a> Place<'a> {
-    pub(super) fn root(node: &'a Node, budget: &'a Budget) -> Self {
-        Self { node, parent: None, step: Step::Root, budget }
+impl<'a> NodePath<'a> {
+    pub(super) fn root(node: &'a YamlNode, budget: &'a ListBudget) -> Self {
+        Self { node, parent: None, step: PathStep::Root, budget }
     }
 
     /// Reserves `values` list entries from the budget.
@@ -83,16 +83,16 @@ impl<'a> Place<'a> {
     }
 
     pub(super) fn path(&self) -> String {
-        let mut path = self.parent.map(Place::path).unwrap_or_default();
+        let mut path = self.parent.map(NodePath::path).unwrap_or_default();
         match self.step {
-            Step::Root => {}
-            Step::Key(key) => {
+            PathStep::Root => {}
+            PathStep::Key(key) => {
                 if !path.is_empty() {
                     path.push('.');
                 }
                 path.push_str(key);
             }
-            Step::Item(index) => {
+            PathStep::Item(index) => {
                 let _ = write!(path, "[{index}]");
             }
         }
@@ -100,28 +100,33 @@ impl<'a> Place<'a> {
     }
 
     /// The fields of a map; none if the value is absent.
-    pub(super) fn fields(self) -> Result<Fields<'a>> {
+    pub(super) fn fields(self) -> Result<MapFields<'a>> {
         let entries: &[_] = match &self.node.content {
-            Content::Map(entries) => entries,
-            Content::Null => &[],
+            YamlContent::Map(entries) => entries,
+            YamlContent::Null => &[],
             _ => return Err(self.error(format!("{} where fields are due", self.kind()))),
         };
-        Ok(Fields { place: self, entries, known: RefCell::default() })
+        Ok(MapFields { place: self, entries, known: RefCell::default() })
     }
 
     /// The items of a list; none if the value is absent.
-    pub(super) fn items(&self) -> Result<&'a [Node]> {
+    pub(super) fn items(&self) -> Result<&'a [YamlNode]> {
         match &self.node.content {
-            Content::List(items) => Ok(items),
-            Content::Null => Ok(&[]),
+            YamlContent::List(items) => Ok(items),
+            YamlContent::Null => Ok(&[]),
             _ => Err(self.error(format!("{} where a list is due", self.kind()))),
         }
     }
 
     /// Calls `read` for each item of a list.
-    pub(super) fn each<T>(&self, mut read: impl FnMut(Place<'_>) -> Result<T>) -> Result<Vec<T>> {
+    pub(super) fn each<T>(&self, mut read: impl FnMut(NodePath<'_>) -> Result<T>) -> Result<Vec<T>> {
         let item = |(index, node)| {
-            read(Place { node, parent: Some(self), step: Step::Item(index), budget: self.budget })
+            read(NodePath {
+                node,
+                parent: Some(self),
+                step: PathStep::Item(index),
+                budget: self.budget,
+            })
         };
         self.items()?.iter().enumerate().map(item).collect()
     }
@@ -129,7 +134,7 @@ impl<'a> Place<'a> {
     /// Text, quoted or not.
     pub(super) fn text(&self) -> Result<&'a str> {
         match &self.node.content {
-            Content::Text { text, .. } => Ok(text),
+            YamlContent::Text { text, .. } => Ok(text),
             _ => Err(self.error(format!("{} where text is due", self.kind()))),
         }
     }
@@ -155,8 +160,8 @@ impl<'a> Place<'a> {
     /// `true` or `false`.
     pub(super) fn boolean(&self) -> Result<bool> {
         match &self.node.content {
-            Content::Text { text, quoted: false } if text == "true" => Ok(true),
-            Content::Text { text, quoted: false } if text == "false" => Ok(false),
+            YamlContent::Text { text, quoted: false } if text == "true" => Ok(true),
+            YamlContent::Text { text, quoted: false } if text == "false" => Ok(false),
             _ => Err(self.error(format!("{} where true or false is due", self.kind()))),
         }
     }
@@ -194,54 +199,54 @@ impl<'a> Place<'a> {
     /// Returns an error with the reason `why`, unless the value is null or an empty list or map.
     pub(super) fn refuse(&self, why: &str) -> Result<()> {
         match &self.node.content {
-            Content::Null => Ok(()),
-            Content::List(items) if items.is_empty() => Ok(()),
-            Content::Map(entries) if entries.is_empty() => Ok(()),
+            YamlContent::Null => Ok(()),
+            YamlContent::List(items) if items.is_empty() => Ok(()),
+            YamlContent::Map(entries) if entries.is_empty() => Ok(()),
             _ => Err(self.error(why)),
         }
     }
 
     fn kind(&self) -> &'static str {
         match self.node.content {
-            Content::Null => "nothing",
-            Content::Text { .. } => "a value",
-            Content::List(_) => "a list",
-            Content::Map(_) => "a map",
+            YamlContent::Null => "nothing",
+            YamlContent::Text { .. } => "a value",
+            YamlContent::List(_) => "a list",
+            YamlContent::Map(_) => "a map",
         }
     }
 }
 
-impl<'a> Fields<'a> {
+impl<'a> MapFields<'a> {
     /// The place of the map.
-    pub(super) fn place(&self) -> &Place<'a> {
+    pub(super) fn place(&self) -> &NodePath<'a> {
         &self.place
     }
 
     /// The field `key`, if present.
-    pub(super) fn get(&self, key: &'a str) -> Option<Place<'_>> {
+    pub(super) fn get(&self, key: &'a str) -> Option<NodePath<'_>> {
         self.known.borrow_mut().push(key);
         let (_, node) = self.entries.iter().find(|(name, _)| name == key)?;
-        Some(Place {
+        Some(NodePath {
             node,
             parent: Some(&self.place),
-            step: Step::Key(key),
+            step: PathStep::Key(key),
             budget: self.place.budget,
         })
     }
 
     /// The field `key`, or an absent place.
-    pub(super) fn part(&self, key: &'a str) -> Place<'_> {
-        let absent = Place {
+    pub(super) fn part(&self, key: &'a str) -> NodePath<'_> {
+        let absent = NodePath {
             node: &ABSENT,
             parent: Some(&self.place),
-            step: Step::Key(key),
+            step: PathStep::Key(key),
             budget: self.place.budget,
         };
         self.get(key).unwrap_or(absent)
     }
 
     /// The field `key`, which the model requires.
-    pub(super) fn need(&self, key: &'a str) -> Result<Place<'_>> {
+    pub(super) fn need(&self, key: &'a str) -> Result<NodePath<'_>> {
         self.get(key).ok_or_else(|| self.place.error(format!("'{key}' is missing")))
     }
 
@@ -269,10 +274,10 @@ impl<'a> Fields<'a> {
         };
         for option in options.iter().filter(|option| **option != chosen) {
             if let Some((_, node)) = self.entries.iter().find(|(name, _)| name == option) {
-                let place = Place {
+                let place = NodePath {
                     node,
                     parent: Some(&self.place),
-                    step: Step::Key(option),
+                    step: PathStep::Key(option),
                     budget: self.place.budget,
                 };
                 return Err(place.error(format!("given, although the choice is '{chosen}'")));
@@ -293,10 +298,10 @@ impl<'a> Fields<'a> {
         else {
             return Ok(());
         };
-        let place = Place {
+        let place = NodePath {
             node,
             parent: Some(&self.place),
-            step: Step::Key(key),
+            step: PathStep::Key(key),
             budget: self.place.budget,
         };
         Err(place.unsupported("not supported here", &known.join(", ")))

@@ -1,6 +1,6 @@
 //! Frame sizes. Sizes of the model include the frame check sequence; sizes of Wirelane do not.
 
-use super::place::{Fields, Place};
+use super::place::{MapFields, NodePath};
 use crate::error::Result;
 use crate::sizes::Sizes;
 
@@ -22,7 +22,7 @@ const PREDEFINED: [(&str, &[(u16, u32)]); 5] = [
 
 /// Parses the sizes of a flow that needs at least `room` bytes. Smaller sizes of a predefined
 /// distribution, or of a flow without a size, are raised to `room`.
-pub(super) fn read(place: Place<'_>, room: usize) -> Result<Sizes> {
+pub(super) fn read(place: NodePath<'_>, room: usize) -> Result<Sizes> {
     if place.is_absent() {
         return Ok(Sizes::fixed(without_fcs(SHORTEST).max(room as u16)));
     }
@@ -61,7 +61,7 @@ pub(super) fn read(place: Place<'_>, room: usize) -> Result<Sizes> {
     Ok(sizes)
 }
 
-fn increment(place: Place<'_>) -> Result<Sizes> {
+fn increment(place: NodePath<'_>) -> Result<Sizes> {
     let fields = place.fields()?;
     let (start, end) = (size(&fields, "start", 64)?, size(&fields, "end", 1518)?);
     let step = match fields.get("step") {
@@ -75,7 +75,7 @@ fn increment(place: Place<'_>) -> Result<Sizes> {
     Ok(Sizes::Range { first: start, last: end, step })
 }
 
-fn weighted(place: Place<'_>, room: usize) -> Result<Sizes> {
+fn weighted(place: NodePath<'_>, room: usize) -> Result<Sizes> {
     let fields = place.fields()?;
     let pairs = match fields.choice(&["predefined", "custom"], "predefined")? {
         "custom" => {
@@ -111,7 +111,7 @@ fn weighted(place: Place<'_>, room: usize) -> Result<Sizes> {
     Ok(Sizes::Weighted(pairs))
 }
 
-fn size(fields: &Fields<'_>, name: &'static str, default: u64) -> Result<u16> {
+fn size(fields: &MapFields<'_>, name: &'static str, default: u64) -> Result<u16> {
     match fields.get(name) {
         Some(place) => place.integer(SHORTEST, LONGEST).map(without_fcs),
         None => Ok(without_fcs(default)),

@@ -11,19 +11,19 @@ use crate::error::{Error, Result};
 
 /// A value of the file with its position.
 #[derive(Clone, Debug)]
-pub(super) struct Node {
+pub(super) struct YamlNode {
     pub(super) line: usize,
     pub(super) column: usize,
-    pub(super) content: Content,
+    pub(super) content: YamlContent,
 }
 
 /// The content of a node.
 #[derive(Clone, Debug)]
-pub(super) enum Content {
+pub(super) enum YamlContent {
     Null,
     Text { text: String, quoted: bool },
-    List(Vec<Node>),
-    Map(Vec<(String, Node)>),
+    List(Vec<YamlNode>),
+    Map(Vec<(String, YamlNode)>),
 }
 
 /// The largest nesting depth. The model needs about 20.
@@ -33,11 +33,11 @@ const DEPTH: usize = 64;
 /// small file cannot exhaust the memory.
 const REPEATED: usize = 64 << 20;
 /// The memory of one node, without its text.
-const NODE: usize = size_of::<(String, Node)>();
+const NODE: usize = size_of::<(String, YamlNode)>();
 
 /// Parses the single document of `text`.
-pub(super) fn read(text: &str) -> Result<Node> {
-    let mut reader = Reader::default();
+pub(super) fn read(text: &str) -> Result<YamlNode> {
+    let mut reader = YamlParser::default();
     let mut document = None;
     for event in Parser::new_from_str(text) {
         let (event, span) = event.map_err(|error| {
@@ -52,21 +52,21 @@ pub(super) fn read(text: &str) -> Result<Node> {
             document = Some(node);
         }
     }
-    Ok(document.unwrap_or(Node { line: 1, column: 1, content: Content::Null }))
+    Ok(document.unwrap_or(YamlNode { line: 1, column: 1, content: YamlContent::Null }))
 }
 
 /// The state of the parser.
 #[derive(Default)]
-struct Reader {
-    open: Vec<Open>,
+struct YamlParser {
+    open: Vec<OpenContainer>,
     anchors: HashMap<usize, Anchored>,
     /// The bytes of nodes that anchors store and aliases repeat.
     repeated: usize,
 }
 
 /// An open container.
-struct Open {
-    node: Node,
+struct OpenContainer {
+    node: YamlNode,
     anchor: usize,
     /// The key of a map entry that has no value yet.
     key: Option<(String, usize, usize)>,
@@ -79,14 +79,14 @@ struct Open {
 
 /// A node that aliases repeat.
 struct Anchored {
-    node: Node,
+    node: YamlNode,
     bytes: usize,
     height: usize,
 }
 
-impl Reader {
+impl YamlParser {
     /// Processes the next event. Returns the root node at the end of the document.
-    fn take(&mut self, event: Event<'_>, span: Span) -> Result<Option<Node>> {
+    fn take(&mut self, event: Event<'_>, span: Span) -> Result<Option<YamlNode>> {
         match event {
             Event::Scalar(text, style, anchor, tag) => {
                 if tag.is_some_and(|tag| !tag.is_yaml_core_schema()) {
@@ -96,16 +96,16 @@ impl Reader {
                 let null = !quoted && matches!(&*text, "" | "~" | "null" | "Null" | "NULL");
                 let bytes = NODE + text.len();
                 let content = if null {
-                    Content::Null
+                    YamlContent::Null
                 } else {
-                    Content::Text { text: text.into_owned(), quoted }
+                    YamlContent::Text { text: text.into_owned(), quoted }
                 };
                 self.complete(at(span, content), anchor, bytes, 1, span)
             }
-            Event::SequenceStart(anchor, _) => self.enter(Content::List(vec![]), anchor, span),
-            Event::MappingStart(anchor, _) => self.enter(Content::Map(vec![]), anchor, span),
+            Event::SequenceStart(anchor, _) => self.enter(YamlContent::List(vec![]), anchor, span),
+            Event::MappingStart(anchor, _) => self.enter(YamlContent::Map(vec![]), anchor, span),
             Event::SequenceEnd | Event::MappingEnd => match self.open.pop() {
-                Some(Open { node, anchor, bytes, height, .. }) => {
+                Some(OpenContainer { node, anchor, bytes, height, .. }) => {
                     self.complete(node, anchor, bytes, height + 1, span)
                 }
                 None => Ok(None),
@@ -116,7 +116,8 @@ impl Reader {
                 };
                 let (bytes, height) = (known.bytes, known.height);
                 self.repeated = repeat(self.repeated, bytes, span)?;
-                let node = Node { content: known.node.content.clone(), ..at(span, Content::Null) };
+                let node =
+                    YamlNode { content: known.node.content.clone(), ..at(span, YamlContent::Null) };
                 self.complete(node, 0, bytes, height, span)
             }
             Event::Nothing
@@ -127,24 +128,24 @@ impl Reader {
         }
     }
 
-    fn enter(&mut self, content: Content, anchor: usize, span: Span) -> Result<Option<Node>> {
+    fn enter(&mut self, content: YamlContent, anchor: usize, span: Span) -> Result<Option<YamlNode>> {
         if self.open.len() >= DEPTH {
             return Err(wrong(span, "nested too deeply"));
         }
         let (node, keys) = (at(span, content), HashSet::new());
-        self.open.push(Open { node, anchor, key: None, keys, bytes: NODE, height: 0 });
+        self.open.push(OpenContainer { node, anchor, key: None, keys, bytes: NODE, height: 0 });
         Ok(None)
     }
 
     /// Adds a complete node to its container.
     fn complete(
         &mut self,
-        node: Node,
+        node: YamlNode,
         anchor: usize,
         bytes: usize,
         height: usize,
         span: Span,
-    ) -> Result<Option<Node>> {
+    ) -> Result<Option<YamlNode>> {
         if self.open.len() + height > DEPTH + 1 {
             return Err(wrong(span, "nested too deeply"));
         }
@@ -158,8 +159,8 @@ impl Reader {
         open.bytes += bytes;
         open.height = open.height.max(height);
         match (&mut open.node.content, open.key.take()) {
-            (Content::Map(_), None) => {
-                let Content::Text { text, .. } = node.content else {
+            (YamlContent::Map(_), None) => {
+                let YamlContent::Text { text, .. } = node.content else {
                     return Err(wrong(span, "a key that is no text"));
                 };
                 if !open.keys.insert(text.clone()) {
@@ -168,13 +169,13 @@ impl Reader {
                 open.key = Some((text, node.line, node.column));
             }
             // An empty value has the position of its key.
-            (Content::Map(entries), Some((key, line, column))) => {
-                let empty = matches!(node.content, Content::Null);
-                let node = if empty { Node { line, column, ..node } } else { node };
+            (YamlContent::Map(entries), Some((key, line, column))) => {
+                let empty = matches!(node.content, YamlContent::Null);
+                let node = if empty { YamlNode { line, column, ..node } } else { node };
                 entries.push((key, node));
             }
-            (Content::List(items), _) => items.push(node),
-            (Content::Null | Content::Text { .. }, _) => {}
+            (YamlContent::List(items), _) => items.push(node),
+            (YamlContent::Null | YamlContent::Text { .. }, _) => {}
         }
         Ok(None)
     }
@@ -186,12 +187,12 @@ fn repeat(before: usize, bytes: usize, span: Span) -> Result<usize> {
     sum.ok_or_else(|| wrong(span, "the aliases of this file repeat too much"))
 }
 
-fn at(span: Span, content: Content) -> Node {
-    Node { line: span.start.line(), column: span.start.col() + 1, content }
+fn at(span: Span, content: YamlContent) -> YamlNode {
+    YamlNode { line: span.start.line(), column: span.start.col() + 1, content }
 }
 
 fn wrong(span: Span, what: impl Into<String>) -> Error {
-    let Node { line, column, .. } = at(span, Content::Null);
+    let YamlNode { line, column, .. } = at(span, YamlContent::Null);
     Error::new(what).at(line, column, String::new())
 }
 
@@ -199,16 +200,16 @@ fn wrong(span: Span, what: impl Into<String>) -> Error {
 mod tests {
     use super::*;
 
-    fn shape(node: &Node) -> String {
+    fn shape(node: &YamlNode) -> String {
         match &node.content {
-            Content::Null => "~".into(),
-            Content::Text { text, quoted: false } => text.clone(),
-            Content::Text { text, quoted: true } => format!("'{text}'"),
-            Content::List(items) => {
+            YamlContent::Null => "~".into(),
+            YamlContent::Text { text, quoted: false } => text.clone(),
+            YamlContent::Text { text, quoted: true } => format!("'{text}'"),
+            YamlContent::List(items) => {
                 format!("[{}]", items.iter().map(shape).collect::<Vec<_>>().join(" "))
             }
-            Content::Map(entries) => {
-                let entry = |(key, node): &(String, Node)| format!("{key}:{}", shape(node));
+            YamlContent::Map(entries) => {
+                let entry = |(key, node): &(String, YamlNode)| format!("{key}:{}", shape(node));
                 format!("{{{}}}", entries.iter().map(entry).collect::<Vec<_>>().join(" "))
             }
         }
@@ -226,9 +227,9 @@ mod tests {
     #[test]
     fn nodes_know_their_place() {
         let node = read("ports:\n- name: x\n  location: y\n").unwrap();
-        let Content::Map(top) = &node.content else { panic!() };
-        let Content::List(ports) = &top[0].1.content else { panic!() };
-        let Content::Map(port) = &ports[0].content else { panic!() };
+        let YamlContent::Map(top) = &node.content else { panic!() };
+        let YamlContent::List(ports) = &top[0].1.content else { panic!() };
+        let YamlContent::Map(port) = &ports[0].content else { panic!() };
         assert_eq!((port[1].1.line, port[1].1.column), (3, 13));
     }
 

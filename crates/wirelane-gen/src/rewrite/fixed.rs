@@ -5,7 +5,7 @@ use wirelane_wire::MacAddr;
 use super::prefix::Prefix;
 use super::pseudonym::Pseudonyms;
 use super::rule::{PortRule, Rule, Side, TtlRule};
-use super::unique::{Turn, Unique};
+use super::unique::{LoopPermutations, Unique};
 use super::walk::Edits;
 use crate::error::{Error, Result};
 
@@ -172,7 +172,7 @@ fn fits(of: Side, side: Side) -> bool {
 /// The changes that differ between loops.
 #[derive(Clone, Debug)]
 pub(super) struct Varying {
-    pub(super) turn: Turn,
+    pub(super) turn: LoopPermutations,
     pub(super) enters_tunnels: bool,
     pub(super) back: bool,
 }

@@ -21,19 +21,19 @@ pub(super) struct Unique {
 
 /// The permutations of one loop.
 #[derive(Clone, Debug)]
-pub(super) struct Turn {
-    steps: Vec<Step>,
+pub(super) struct LoopPermutations {
+    steps: Vec<Permutation>,
 }
 
 #[derive(Clone, Debug)]
 struct Domain {
-    space: Space,
+    space: AddressSpace,
     shuffle: Shuffle,
 }
 
 /// Numbers the addresses of a domain from 0.
 #[derive(Clone, Copy, Debug)]
-enum Space {
+enum AddressSpace {
     /// All IPv4 unicast addresses.
     V4,
     /// The interface identifiers (the last 64 bits) of all IPv6 unicast addresses.
@@ -43,8 +43,8 @@ enum Space {
 }
 
 #[derive(Clone, Debug)]
-struct Step {
-    space: Space,
+struct Permutation {
+    space: AddressSpace,
     prime: u64,
     multiplier: u64,
     /// The inverse of the multiplier.
@@ -70,12 +70,12 @@ impl Unique {
                      unicast addresses of at least {least} bits"
                 )));
             }
-            spaces.push(Space::Prefix(*prefix));
+            spaces.push(AddressSpace::Prefix(*prefix));
         }
         if spaces.is_empty() {
-            spaces = vec![Space::V4, Space::V6];
+            spaces = vec![AddressSpace::V4, AddressSpace::V6];
         }
-        let domain = |(index, space): (usize, Space)| Domain {
+        let domain = |(index, space): (usize, AddressSpace)| Domain {
             space,
             shuffle: Shuffle::new(key(seed, 2 + index as u64), largest_prime(space.last())),
         };
@@ -108,7 +108,7 @@ impl Unique {
     }
 
     /// The permutations of loop `number`.
-    pub(super) fn turn(&self, number: u64) -> Turn {
+    pub(super) fn turn(&self, number: u64) -> LoopPermutations {
         let step = |domain: &Domain| {
             let prime = domain.shuffle.limit;
             let multiplier = match prime {
@@ -116,13 +116,13 @@ impl Unique {
                 _ => 1 + number / prime % (prime - 1),
             };
             let divisor = power(multiplier, prime - 2, prime);
-            Step { space: domain.space, prime, multiplier, divisor, offset: number % prime }
+            Permutation { space: domain.space, prime, multiplier, divisor, offset: number % prime }
         };
-        Turn { steps: self.domains.iter().map(step).collect() }
+        LoopPermutations { steps: self.domains.iter().map(step).collect() }
     }
 }
 
-impl Turn {
+impl LoopPermutations {
     /// Permutes a shuffled IPv4 address.
     #[inline]
     pub(super) fn v4(&self, address: u32, back: bool) -> u32 {
@@ -146,7 +146,7 @@ impl Turn {
     }
 }
 
-impl Step {
+impl Permutation {
     #[inline]
     fn apply(&self, rank: u64, back: bool) -> u64 {
         if rank >= self.prime {
@@ -167,7 +167,7 @@ impl Step {
 /// The number of IPv4 addresses from 1.0.0.0 to below 127.0.0.0.
 const BELOW_LOOPBACK: u64 = 126 << 24;
 
-impl Space {
+impl AddressSpace {
     /// The highest address number.
     fn last(self) -> u64 {
         match self {
@@ -384,7 +384,7 @@ mod tests {
         ) {
             let unique = Unique::new(seed, &[]).unwrap();
             let prime = unique.domains[0].shuffle.limit;
-            let rank = |it: u32| Space::V4.rank_v4(it).filter(|rank| *rank < prime);
+            let rank = |it: u32| AddressSpace::V4.rank_v4(it).filter(|rank| *rank < prime);
             prop_assume!(x != y && numbers.0 != numbers.1);
             prop_assume!(rank(x).is_some() && rank(y).is_some());
             let pair = |number| (mapped(&unique, x, number), mapped(&unique, y, number));

@@ -32,12 +32,12 @@ pub(super) fn frame(bytes: &mut [u8], edits: &impl Edits) {
 
 /// The sums of changed bytes under a checksum, before and after the change.
 #[derive(Clone, Copy, Default)]
-struct Change {
+struct ChangedSums {
     old: Sum,
     new: Sum,
 }
 
-impl Change {
+impl ChangedSums {
     fn plus(self, old: &[u8], new: &[u8]) -> Self {
         Self { old: self.old.plus(Sum::of(old)), new: self.new.plus(Sum::of(new)) }
     }
@@ -102,7 +102,7 @@ fn arp(bytes: &mut [u8], edits: &impl Edits) {
     if !bytes.starts_with(&[0, 1, 8, 0, 6, 4]) {
         return;
     }
-    let mut none = Change::default();
+    let mut none = ChangedSums::default();
     for (at, side) in [(8, Side::Source), (18, Side::Destination)] {
         change_mac(bytes, at, side, edits, false);
         change_v4(bytes, at + 6, side, edits, &mut none);
@@ -128,7 +128,7 @@ fn ipv4(bytes: &mut [u8], edits: &impl Edits, depth: u32) {
     if begin < 20 {
         return;
     }
-    let mut addresses = Change::default();
+    let mut addresses = ChangedSums::default();
     change_v4(bytes, 12, Side::Source, edits, &mut addresses);
     change_v4(bytes, 16, Side::Destination, edits, &mut addresses);
     let mut all = addresses;
@@ -149,13 +149,13 @@ fn ipv6(bytes: &mut [u8], edits: &impl Edits, depth: u32) {
     let length = usize::from(u16::from_be_bytes([header[4], header[5]]));
     let mut protocol = Protocol(header[6]);
     if depth == 0 {
-        change_ttl(bytes, 7, edits, &mut Change::default());
+        change_ttl(bytes, 7, edits, &mut ChangedSums::default());
     }
     let end = if length == 0 { bytes.len() } else { bytes.len().min(40 + length) };
     let bytes = bytes.get_mut(..end).unwrap_or_default();
-    let mut pseudo = Change::default();
+    let mut pseudo = ChangedSums::default();
     change_v6(bytes, 8, Side::Source, edits, &mut pseudo);
-    let mut destination = Change::default();
+    let mut destination = ChangedSums::default();
     change_v6(bytes, 24, Side::Destination, edits, &mut destination);
     let mut at = 40;
     while protocol.is_extension() {
@@ -190,7 +190,12 @@ fn ipv6(bytes: &mut [u8], edits: &impl Edits, depth: u32) {
 
 /// The addresses of a routing header of a known type (RFC 5095, RFC 6275, RFC 8754). The address at
 /// `last` is the destination in the pseudo-header.
-fn routing(bytes: &mut [u8], last: Option<usize>, edits: &impl Edits, destination: &mut Change) {
+fn routing(
+    bytes: &mut [u8],
+    last: Option<usize>,
+    edits: &impl Edits,
+    destination: &mut ChangedSums,
+) {
     let count = match bytes.get(2) {
         Some(0 | 2) => bytes.len().saturating_sub(8) / 16,
         // Options follow the list.
@@ -198,7 +203,7 @@ fn routing(bytes: &mut [u8], last: Option<usize>, edits: &impl Edits, destinatio
         _ => 0,
     };
     for at in (0..count).map(|index| 8 + 16 * index) {
-        let mut change = Change::default();
+        let mut change = ChangedSums::default();
         change_v6(bytes, at, Side::Destination, edits, &mut change);
         if last == Some(at) {
             *destination = change;
@@ -211,7 +216,7 @@ fn transport(
     bytes: &mut [u8],
     protocol: Protocol,
     is_v6: bool,
-    pseudo: Change,
+    pseudo: ChangedSums,
     edits: &impl Edits,
     depth: u32,
 ) {
@@ -267,13 +272,13 @@ fn enclosed(
     let old = Sum::of(inner);
     edit(inner);
     let new = Sum::of(inner);
-    Change { old, new }.apply(bytes, checksum, zero);
+    ChangedSums { old, new }.apply(bytes, checksum, zero);
 }
 
 /// ICMP (RFC 792). Errors quote the packet that caused them.
 fn icmp(bytes: &mut [u8], edits: &impl Edits, depth: u32) {
     let kind = bytes.first().copied();
-    let mut change = Change::default();
+    let mut change = ChangedSums::default();
     if kind == Some(5) {
         // A redirect contains the address of a router.
         change_v4(bytes, 4, Side::Both, edits, &mut change);
@@ -286,7 +291,7 @@ fn icmp(bytes: &mut [u8], edits: &impl Edits, depth: u32) {
 
 /// ICMPv6 (RFC 4443, RFC 4861). Errors quote packets, and neighbour discovery messages contain
 /// addresses.
-fn icmpv6(bytes: &mut [u8], pseudo: Change, edits: &impl Edits, depth: u32) {
+fn icmpv6(bytes: &mut [u8], pseudo: ChangedSums, edits: &impl Edits, depth: u32) {
     let kind = bytes.first().copied();
     let mut change = pseudo;
     if matches!(kind, Some(135..=137)) {
@@ -340,7 +345,13 @@ fn geneve(bytes: &mut [u8], edits: &impl Edits, depth: u32) {
     }
 }
 
-fn change_v4(bytes: &mut [u8], at: usize, side: Side, edits: &impl Edits, change: &mut Change) {
+fn change_v4(
+    bytes: &mut [u8],
+    at: usize,
+    side: Side,
+    edits: &impl Edits,
+    change: &mut ChangedSums,
+) {
     if let Some(place) = bytes.get_mut(at..).and_then(|it| it.first_chunk_mut::<4>()) {
         let new = edits.v4(side, u32::from_be_bytes(*place)).to_be_bytes();
         *change = change.plus(place, &new);
@@ -348,7 +359,13 @@ fn change_v4(bytes: &mut [u8], at: usize, side: Side, edits: &impl Edits, change
     }
 }
 
-fn change_v6(bytes: &mut [u8], at: usize, side: Side, edits: &impl Edits, change: &mut Change) {
+fn change_v6(
+    bytes: &mut [u8],
+    at: usize,
+    side: Side,
+    edits: &impl Edits,
+    change: &mut ChangedSums,
+) {
     if let Some(place) = bytes.get_mut(at..).and_then(|it| it.first_chunk_mut::<16>()) {
         let new = edits.v6(side, u128::from_be_bytes(*place)).to_be_bytes();
         *change = change.plus(place, &new);
@@ -356,7 +373,7 @@ fn change_v6(bytes: &mut [u8], at: usize, side: Side, edits: &impl Edits, change
     }
 }
 
-fn change_ttl(bytes: &mut [u8], at: usize, edits: &impl Edits, change: &mut Change) {
+fn change_ttl(bytes: &mut [u8], at: usize, edits: &impl Edits, change: &mut ChangedSums) {
     if let Some(place) = bytes.get_mut(at) {
         let new = edits.ttl(*place);
         // In IPv4 the TTL is the upper byte of its word. IPv6 has no header checksum.
