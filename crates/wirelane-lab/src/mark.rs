@@ -12,7 +12,7 @@ use super::site::Side;
 
 /// The mark of one end of a named lab.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Mark {
+pub(super) struct LabMark {
     /// The lab's name.
     pub(super) lab: String,
     /// The end.
@@ -24,7 +24,7 @@ pub(super) struct Mark {
 
 const PREFIX: &str = "wirelane lab ";
 
-impl Mark {
+impl LabMark {
     /// Reads a mark; `None` for any other text.
     pub(super) fn read(text: &str) -> Option<Self> {
         let text = text.strip_prefix(PREFIX)?.trim_end_matches('\n');
@@ -39,7 +39,7 @@ impl Mark {
     }
 }
 
-impl fmt::Display for Mark {
+impl fmt::Display for LabMark {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{PREFIX}{}/{}: ", self.lab, self.side)?;
         match &self.config {
@@ -67,20 +67,20 @@ mod tests {
         for config in
             [LabConfig::default(), longest, LabConfig { ipv6: Some(IPV6_NETWORK), ..longest }]
         {
-            let mark = Mark { lab: "n".repeat(32), side: Side::B, config: Some(config) };
+            let mark = LabMark { lab: "n".repeat(32), side: Side::B, config: Some(config) };
             // Limits of IFALIASZ and `names::look`.
             assert!(mark.to_string().len() < 256, "{}", mark.to_string().len());
-            assert_eq!(Mark::read(&mark.to_string()).unwrap(), mark);
+            assert_eq!(LabMark::read(&mark.to_string()).unwrap(), mark);
         }
     }
 
     #[test]
     fn marks_of_another_version_are_still_ours() {
-        let mark = Mark::read("wirelane lab x/a: colour=blue\n").unwrap();
+        let mark = LabMark::read("wirelane lab x/a: colour=blue\n").unwrap();
         assert!(mark.is_of("x", Side::A) && !mark.is_of("x", Side::B) && !mark.is_of("y", Side::A));
         assert_eq!(mark.config, None);
         for text in ["", "wirelane lab x", "wirelane lab x/c: ", "a wirelane lab x/a: "] {
-            assert_eq!(Mark::read(text), None, "{text:?}");
+            assert_eq!(LabMark::read(text), None, "{text:?}");
         }
     }
 }

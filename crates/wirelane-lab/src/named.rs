@@ -11,11 +11,11 @@
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
-use wirelane_os::netns::names::{self, Entry, Names};
+use wirelane_os::netns::names::{self, NameMeaning, NamesLock};
 use wirelane_os::{OsError, link, netdev, netns};
 
 use super::build::{self, has_tap};
-use super::mark::Mark;
+use super::mark::LabMark;
 use super::mounts;
 use super::processes::{self, Process};
 use super::shape::LabConfig;
@@ -52,7 +52,7 @@ pub struct Down {
 }
 
 /// The object of one of the two names.
-pub(super) enum Found {
+pub(super) enum NamedObject {
     Absent,
     /// A namespace of this lab.
     Ours(OwnedFd, Option<LabConfig>),
@@ -100,7 +100,7 @@ impl NamedLab {
     /// foreign; the shape is impossible; CAP_SYS_ADMIN or CAP_NET_ADMIN is missing.
     pub fn up(&self, config: &LabConfig) -> Result<Change> {
         config.check()?;
-        let names = Names::lock().map_err(|error| self.refused(error))?;
+        let names = NamesLock::lock().map_err(|error| self.refused(error))?;
         let found = self.find()?;
         self.only_ours(&found)?;
         if let Some(present) = self.whole(&found)? {
@@ -117,7 +117,7 @@ impl NamedLab {
         }
         let mut change = Change::Made;
         for (side, found) in Side::ALL.into_iter().zip(&found) {
-            if let Found::Ours(namespace, _) = found {
+            if let NamedObject::Ours(namespace, _) = found {
                 self.nobody_inside(side, namespace)?;
             }
         }
@@ -139,13 +139,13 @@ impl NamedLab {
     pub fn down(&self, grace: Duration) -> Result<Down> {
         let mut done = Down::default();
         // Without names, a user without privileges must not need the directory of names.
-        if matches!(self.find()?, [Found::Absent, Found::Absent]) {
+        if matches!(self.find()?, [NamedObject::Absent, NamedObject::Absent]) {
             return Ok(done);
         }
-        let names = Names::lock().map_err(|error| self.refused(error))?;
+        let names = NamesLock::lock().map_err(|error| self.refused(error))?;
         let found = self.find()?;
         for (side, found) in Side::ALL.into_iter().zip(&found) {
-            if let Found::Ours(namespace, _) = found {
+            if let NamedObject::Ours(namespace, _) = found {
                 self.this_process_is_outside(side, namespace)?;
             }
         }
@@ -153,7 +153,7 @@ impl NamedLab {
         for (side, found) in Side::ALL.into_iter().zip(found) {
             let name = self.namespace(side);
             let namespace = match &found {
-                Found::Ours(namespace, _) => {
+                NamedObject::Ours(namespace, _) => {
                     done.ended.extend(processes::end(&name, namespace, grace)?);
                     Some(
                         namespace
@@ -185,12 +185,12 @@ impl NamedLab {
         let found = self.find()?;
         self.only_ours(&found)?;
         let up = self.command("up");
-        if matches!(found, [Found::Absent, Found::Absent]) {
+        if matches!(found, [NamedObject::Absent, NamedObject::Absent]) {
             return Err(Error::failed(self.object(), "it is not up").help(format!("{up} makes it")));
         }
         let whole = self.whole(&found)?.is_some();
         let [near, far] = found;
-        let Found::Ours(namespace, _) = (if side == Side::A { near } else { far }) else {
+        let NamedObject::Ours(namespace, _) = (if side == Side::A { near } else { far }) else {
             return Err(Error::failed(self.object(), format!("it has no end {side} any more"))
                 .help(format!("{up} repairs it")));
         };
@@ -204,33 +204,36 @@ impl NamedLab {
     }
 
     /// The objects of both names, the near one first.
-    pub(super) fn find(&self) -> Result<[Found; 2]> {
+    pub(super) fn find(&self) -> Result<[NamedObject; 2]> {
         let [near, far] = Side::ALL.map(|side| self.look(side));
         Ok([near?, far?])
     }
 
-    fn look(&self, side: Side) -> Result<Found> {
+    fn look(&self, side: Side) -> Result<NamedObject> {
         let name = self.namespace(side);
         let failed = |error| refused(format!("namespace {name}"), error);
         Ok(match names::look(&name).map_err(failed)? {
-            Entry::Absent => Found::Absent,
-            Entry::Other => Found::Foreign("it is not a network namespace"),
-            Entry::File(contents) => match Mark::read(&String::from_utf8_lossy(&contents)) {
-                Some(mark) if mark.is_of(&self.name, side) => Found::Leftover,
-                _ => Found::Foreign("it is a file that does not belong to a lab"),
+            NameMeaning::Absent => NamedObject::Absent,
+            NameMeaning::Other => NamedObject::Foreign("it is not a network namespace"),
+            NameMeaning::File(contents) => match LabMark::read(&String::from_utf8_lossy(&contents))
+            {
+                Some(mark) if mark.is_of(&self.name, side) => NamedObject::Leftover,
+                _ => NamedObject::Foreign("it is a file that does not belong to a lab"),
             },
-            Entry::Namespace(namespace) => match mark_of(&namespace).map_err(failed)? {
-                Some(mark) if mark.is_of(&self.name, side) => Found::Ours(namespace, mark.config),
-                Some(_) => Found::Foreign("it belongs to another lab"),
-                None => Found::Foreign("it does not belong to a lab"),
+            NameMeaning::Namespace(namespace) => match mark_of(&namespace).map_err(failed)? {
+                Some(mark) if mark.is_of(&self.name, side) => {
+                    NamedObject::Ours(namespace, mark.config)
+                }
+                Some(_) => NamedObject::Foreign("it belongs to another lab"),
+                None => NamedObject::Foreign("it does not belong to a lab"),
             },
         })
     }
 
     /// Fails if one of the names is foreign.
-    fn only_ours(&self, found: &[Found; 2]) -> Result<()> {
+    fn only_ours(&self, found: &[NamedObject; 2]) -> Result<()> {
         for (side, found) in Side::ALL.into_iter().zip(found) {
-            if let Found::Foreign(why) = found {
+            if let NamedObject::Foreign(why) = found {
                 let name = self.namespace(side);
                 return Err(Error::failed(
                     format!("namespace {name}"),
@@ -244,8 +247,10 @@ impl NamedLab {
 
     /// The shape of the lab if both ends exist, have the same shape, and still have their
     /// interfaces; `None` if not, and `Some(None)` for a shape that this version cannot read.
-    pub(super) fn whole(&self, found: &[Found; 2]) -> Result<Option<Option<LabConfig>>> {
-        let [Found::Ours(near, config), Found::Ours(far, other)] = found else { return Ok(None) };
+    pub(super) fn whole(&self, found: &[NamedObject; 2]) -> Result<Option<Option<LabConfig>>> {
+        let [NamedObject::Ours(near, config), NamedObject::Ours(far, other)] = found else {
+            return Ok(None);
+        };
         if config != other {
             return Ok(None);
         }
@@ -264,10 +269,10 @@ impl NamedLab {
     }
 
     /// Creates the lab, and then gives it its names.
-    fn make(&self, names: &Names, config: &LabConfig) -> Result<()> {
+    fn make(&self, names: &NamesLock, config: &LabConfig) -> Result<()> {
         let sites = build::build(config)?;
         for (index, (side, site)) in Side::ALL.into_iter().zip(&sites).enumerate() {
-            let mark = Mark { lab: self.name.clone(), side, config: Some(*config) }.to_string();
+            let mark = LabMark { lab: self.name.clone(), side, config: Some(*config) }.to_string();
             site.inside(|| link::set_alias("lo", &mark))?.map_err(|error| self.refused(error))?;
             if let Err(error) = names.give(&self.namespace(side), site, &mark) {
                 if index == 1 {
@@ -280,7 +285,7 @@ impl NamedLab {
     }
 
     /// Removes this lab's objects of one end. Returns whether there were any.
-    fn remove(&self, names: &Names, side: Side, mut found: Found) -> Result<bool> {
+    fn remove(&self, names: &NamesLock, side: Side, mut found: NamedObject) -> Result<bool> {
         let name = self.namespace(side);
         let failed = |error| refused(format!("namespace {name}"), error);
         let mut there = false;
@@ -288,12 +293,12 @@ impl NamedLab {
         // itself.
         loop {
             match &found {
-                Found::Absent | Found::Foreign(_) => return Ok(there),
-                Found::Leftover => {
+                NamedObject::Absent | NamedObject::Foreign(_) => return Ok(there),
+                NamedObject::Leftover => {
                     names.remove(&name).map_err(failed)?;
                     return Ok(true);
                 }
-                Found::Ours(namespace, _) => {
+                NamedObject::Ours(namespace, _) => {
                     // The interfaces first, because a namespace that a process holds open would
                     // keep them.
                     let _inside = netns::enter(namespace).map_err(failed)?;
@@ -354,12 +359,12 @@ const LONGEST: usize = 32;
 const ENODEV: i32 = rustix::io::Errno::NODEV.raw_os_error();
 
 /// The mark of a namespace.
-pub(super) fn mark_of(namespace: &OwnedFd) -> wirelane_os::Result<Option<Mark>> {
+pub(super) fn mark_of(namespace: &OwnedFd) -> wirelane_os::Result<Option<LabMark>> {
     let _inside = netns::enter(namespace)?;
     match netdev::link("lo") {
         // A renamed loopback: it is not a lab of this program.
         Err(error) if error.errno() == Some(ENODEV) => Ok(None),
-        link => Ok(link?.alias.as_deref().and_then(Mark::read)),
+        link => Ok(link?.alias.as_deref().and_then(LabMark::read)),
     }
 }
 
@@ -390,7 +395,7 @@ mod tests {
         let config = LabConfig::default();
         for kept in Side::ALL {
             {
-                let names = Names::lock().unwrap();
+                let names = NamesLock::lock().unwrap();
                 lab.make(&names, &config).unwrap();
                 let gone = if kept == Side::A { Side::B } else { Side::A };
                 let name = lab.namespace(gone);

@@ -14,7 +14,7 @@ use wirelane_os::{OsError, Result};
 
 /// A process with threads in a namespace.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Process {
+pub(crate) struct NamespaceProcess {
     /// Its id.
     pub(crate) pid: u32,
     /// Its effective user ID; `None` if the kernel does not report it.
@@ -30,7 +30,7 @@ pub(crate) struct Process {
 ///
 /// # Errors
 /// The errors of reading /proc.
-pub(crate) fn inside(namespace: impl AsFd) -> Result<Vec<Process>> {
+pub(crate) fn inside(namespace: impl AsFd) -> Result<Vec<NamespaceProcess>> {
     let identity = identity_of(namespace)?;
     let failed = |error| OsError::new("readdir", "/proc", error);
     let mut found = Vec::new();
@@ -49,18 +49,18 @@ pub(crate) fn inside(namespace: impl AsFd) -> Result<Vec<Process>> {
 
 /// A process that cannot be confused with a later one of the same ID.
 #[derive(Debug)]
-pub(crate) struct Handle {
+pub(crate) struct ProcessHandle {
     pid: u32,
     process: OwnedFd,
 }
 
-impl Handle {
+impl ProcessHandle {
     /// The process `pid`, if its main thread is in this network namespace; otherwise, and if it has
     /// ended, `None`.
     ///
     /// # Errors
     /// `ENOSYS` before Linux 5.3.
-    pub(crate) fn open(pid: u32, namespace: impl AsFd) -> Result<Option<Handle>> {
+    pub(crate) fn open(pid: u32, namespace: impl AsFd) -> Result<Option<ProcessHandle>> {
         let identity = identity_of(namespace)?;
         let number = i32::try_from(pid).ok().and_then(Pid::from_raw);
         let Some(number) = number else { return Ok(None) };
@@ -68,7 +68,7 @@ impl Handle {
             Err(Errno::SRCH) => return Ok(None),
             opened => opened.map_err(|errno| failed("pidfd_open", pid, errno))?,
         };
-        let handle = Handle { pid, process };
+        let handle = ProcessHandle { pid, process };
         // Checked after the descriptor was opened, so that the answer is about its process, unless
         // that process has ended.
         let here = is_in(&Path::new("/proc").join(pid.to_string()), identity);
@@ -124,7 +124,7 @@ fn has_thread_in(directory: &Path, identity: Identity) -> bool {
     threads.is_ok_and(|threads| threads.flatten().any(|thread| is_in(&thread.path(), identity)))
 }
 
-fn describe(pid: u32, directory: &Path, whole: bool) -> Process {
+fn describe(pid: u32, directory: &Path, whole: bool) -> NamespaceProcess {
     let read = |file| fs::read(directory.join(file)).unwrap_or_default();
     let arguments = read("cmdline");
     let command = arguments
@@ -137,7 +137,7 @@ fn describe(pid: u32, directory: &Path, whole: bool) -> Process {
     // proc_pid_status(5): real, effective, saved, of the file system.
     let ids = status.lines().find_map(|line| line.strip_prefix("Uid:"));
     let user = ids.and_then(|ids| ids.split_whitespace().nth(1)?.parse().ok());
-    Process { pid, user, command, whole }
+    NamespaceProcess { pid, user, command, whole }
 }
 
 fn failed(call: &'static str, pid: u32, errno: Errno) -> OsError {
@@ -160,7 +160,7 @@ mod tests {
         assert_eq!(own.user, Some(rustix::process::geteuid().as_raw()));
         let not_a_namespace = fs::File::open("/proc/self/status").unwrap();
         assert_eq!(inside(not_a_namespace).unwrap(), []);
-        assert!(Handle::open(0, netns::current().unwrap()).unwrap().is_none());
+        assert!(ProcessHandle::open(0, netns::current().unwrap()).unwrap().is_none());
     }
 
     #[test]
@@ -180,15 +180,15 @@ mod tests {
             let found = inside(&here).unwrap();
             let own = found.iter().find(|process| process.pid == std::process::id()).unwrap();
             assert!(!own.whole, "only this thread is inside");
-            assert!(Handle::open(own.pid, &here).unwrap().is_none());
-            assert!(Handle::open(pid, &outside).unwrap().is_none());
-            let handle = Handle::open(pid, &here).unwrap().unwrap();
+            assert!(ProcessHandle::open(own.pid, &here).unwrap().is_none());
+            assert!(ProcessHandle::open(pid, &outside).unwrap().is_none());
+            let handle = ProcessHandle::open(pid, &here).unwrap().unwrap();
             assert!(!handle.wait(Duration::from_millis(1)).unwrap());
             handle.end(false).unwrap();
             assert!(eventually(|| handle.wait(Duration::from_millis(10)).unwrap()));
             child.wait().unwrap();
             handle.end(true).unwrap();
-            assert!(Handle::open(pid, &here).unwrap().is_none());
+            assert!(ProcessHandle::open(pid, &here).unwrap().is_none());
         });
     }
 }

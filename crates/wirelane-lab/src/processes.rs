@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
-use super::process::{self, Handle};
+use super::process::{self, ProcessHandle};
 use super::site::refused;
 use wirelane::error::Result;
 
@@ -29,7 +29,7 @@ pub struct Process {
 pub(super) fn inside(object: &str, namespace: impl AsFd) -> Result<Vec<Process>> {
     let found = process::inside(namespace).map_err(|error| refused(object, error))?;
     let users = if found.is_empty() { String::new() } else { passwd() };
-    let known = |process: process::Process| Process {
+    let known = |process: process::NamespaceProcess| Process {
         pid: process.pid,
         uid: process.user,
         user: process.user.and_then(|uid| user_name(&users, uid)),
@@ -54,7 +54,7 @@ pub(super) fn end(object: &str, namespace: impl AsFd, grace: Duration) -> Result
         let os = |error| refused(object, error);
         let mut handles = Vec::new();
         for process in &found {
-            handles.extend(Handle::open(process.pid, namespace).map_err(os)?);
+            handles.extend(ProcessHandle::open(process.pid, namespace).map_err(os)?);
         }
         let mut deadline = Instant::now();
         if round == 0 {
@@ -83,7 +83,7 @@ const ROUNDS: usize = 16;
 const KILLED: Duration = Duration::from_secs(5);
 
 /// Waits until the process has ended. False at the deadline.
-fn wait(handle: &Handle, deadline: Instant) -> wirelane_os::Result<bool> {
+fn wait(handle: &ProcessHandle, deadline: Instant) -> wirelane_os::Result<bool> {
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
         if handle.wait(left)? {

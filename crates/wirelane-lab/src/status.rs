@@ -5,12 +5,12 @@ use std::net::IpAddr;
 use serde::{Serialize, Serializer};
 use wirelane_os::ethtool::Ethtool;
 use wirelane_os::netdev::{self, Link};
-use wirelane_os::netns::names::{self, Entry};
+use wirelane_os::netns::names::{self, NameMeaning};
 use wirelane_os::{OsError, iface, netns};
 
-use super::mark::Mark;
+use super::mark::LabMark;
 use super::named::NamedLab;
-use super::named::{Found, mark_of};
+use super::named::{NamedObject, mark_of};
 use super::processes::Process;
 use super::shape::{LabConfig, Offloads};
 use super::site::Side;
@@ -96,7 +96,7 @@ impl NamedLab {
         let found = self.find()?;
         let whole = self.whole(&found)?;
         let shape = found.iter().find_map(|found| match found {
-            Found::Ours(_, config) => *config,
+            NamedObject::Ours(_, config) => *config,
             _ => None,
         });
         let sites = Side::ALL.into_iter().zip(&found).map(|(side, found)| self.site(side, found));
@@ -122,9 +122,9 @@ impl NamedLab {
             let Some((lab, side)) = name.rsplit_once('-') else { continue };
             let (Ok(lab), Ok(side)) = (Self::new(lab), side.parse::<Side>()) else { continue };
             let mark = match names::look(&name).map_err(failed)? {
-                Entry::Namespace(namespace) => mark_of(&namespace).map_err(failed)?,
-                Entry::File(contents) => Mark::read(&String::from_utf8_lossy(&contents)),
-                Entry::Absent | Entry::Other => None,
+                NameMeaning::Namespace(namespace) => mark_of(&namespace).map_err(failed)?,
+                NameMeaning::File(contents) => LabMark::read(&String::from_utf8_lossy(&contents)),
+                NameMeaning::Absent | NameMeaning::Other => None,
             };
             if mark.is_some_and(|mark| mark.is_of(&lab.name, side)) && !labs.contains(&lab) {
                 labs.push(lab);
@@ -133,17 +133,17 @@ impl NamedLab {
         Ok(labs)
     }
 
-    fn site(&self, side: Side, found: &Found) -> Result<SiteStatus> {
+    fn site(&self, side: Side, found: &NamedObject) -> Result<SiteStatus> {
         let namespace = self.namespace(side);
         let (mut interfaces, mut processes, mut cause) = (Vec::new(), Vec::new(), None);
         let state = match found {
-            Found::Absent => State::Absent,
-            Found::Leftover => State::Partial,
-            Found::Foreign(why) => {
+            NamedObject::Absent => State::Absent,
+            NamedObject::Leftover => State::Partial,
+            NamedObject::Foreign(why) => {
                 cause = Some(*why);
                 State::Foreign
             }
-            Found::Ours(inside, _) => {
+            NamedObject::Ours(inside, _) => {
                 processes = processes::inside(&namespace, inside)?;
                 let _inside = netns::enter(inside).map_err(|error| self.refused(error))?;
                 let links = netdev::links().map_err(|error| self.refused(error))?;
