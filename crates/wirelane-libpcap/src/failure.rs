@@ -7,12 +7,12 @@ use crate::abi::status;
 
 /// A status below 0 and the text for `pcap_geterr`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Failure {
+pub(crate) struct PcapFailure {
     pub(crate) status: c_int,
     pub(crate) text: String,
 }
 
-impl Failure {
+impl PcapFailure {
     /// `PCAP_ERROR` with a text.
     pub(crate) fn new(text: impl Into<String>) -> Self {
         Self { status: status::ERROR, text: text.into() }
@@ -34,13 +34,13 @@ impl Failure {
     }
 }
 
-impl From<wirelane::Error> for Failure {
+impl From<wirelane::Error> for PcapFailure {
     fn from(error: wirelane::Error) -> Self {
         Self::new(error.to_string())
     }
 }
 
-impl fmt::Display for Failure {
+impl fmt::Display for PcapFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)
     }

@@ -7,9 +7,9 @@ use std::sync::OnceLock;
 
 use crate::abi::status;
 use crate::breaker::Breaker;
-use crate::device::Opening;
-use crate::failure::Failure;
-use crate::live::{Live, Options};
+use crate::device::PortOpening;
+use crate::failure::PcapFailure;
+use crate::live::{HandleOptions, LiveHandle};
 use crate::lock::Lock;
 use crate::real::Real;
 use crate::text::ErrorText;
@@ -25,53 +25,53 @@ use crate::text::ErrorText;
 /// Except for `pcap_breakloop`, which any thread or signal handler may call, programs use a handle
 /// from one thread at a time. Many also send or read statistics while another thread reads packets,
 /// so a lock guards `inner`. No thread holds it while a callback runs or a thread waits.
-pub(crate) struct Handle {
+pub(crate) struct PcapHandle {
     /// Ends a loop.
     pub(crate) breaker: Breaker,
     /// Text for `pcap_geterr`, at one address.
     error: UnsafeCell<ErrorText>,
     /// Once set, every call is forwarded to it.
     real: OnceLock<Real>,
-    inner: Lock<Inner>,
+    inner: Lock<HandleContents>,
 }
 
 // SAFETY: `error` is written by the thread that uses the handle, as the contract of libpcap has it;
 // the rest is atomic or locked.
-unsafe impl Sync for Handle {}
+unsafe impl Sync for PcapHandle {}
 
 /// The state that one thread at a time uses.
-pub(crate) struct Inner {
-    pub(crate) state: State,
+pub(crate) struct HandleContents {
+    pub(crate) state: HandleState,
 }
 
-pub(crate) enum State {
+pub(crate) enum HandleState {
     /// The program can still configure it.
-    Created(Options, Box<Opening>),
+    Created(HandleOptions, Box<PortOpening>),
     /// It captures.
-    Live(Box<Live>),
+    Live(Box<LiveHandle>),
     /// Every call is forwarded to the real library.
     Forwarded,
 }
 
-impl Handle {
+impl PcapHandle {
     /// A handle to configure and activate.
-    pub(crate) fn new(options: Options, opening: Box<Opening>) -> Box<Self> {
-        Self::of(State::Created(options, opening))
+    pub(crate) fn new(options: HandleOptions, opening: Box<PortOpening>) -> Box<Self> {
+        Self::of(HandleState::Created(options, opening))
     }
 
     /// A handle of the real library.
     pub(crate) fn of_real(real: Real) -> Box<Self> {
-        let handle = Self::of(State::Forwarded);
+        let handle = Self::of(HandleState::Forwarded);
         handle.become_real(real);
         handle
     }
 
-    fn of(state: State) -> Box<Self> {
+    fn of(state: HandleState) -> Box<Self> {
         Box::new(Self {
             breaker: Breaker::new(),
             error: UnsafeCell::new(ErrorText::new()),
             real: OnceLock::new(),
-            inner: Lock::new(Inner { state }),
+            inner: Lock::new(HandleContents { state }),
         })
     }
 
@@ -90,7 +90,7 @@ impl Handle {
 
     /// Runs `body` on the state. Returns `None` if this thread already holds the lock, which
     /// happens in a signal handler that interrupted the holder.
-    pub(crate) fn with<R>(&self, body: impl FnOnce(&mut Inner) -> R) -> Option<R> {
+    pub(crate) fn with<R>(&self, body: impl FnOnce(&mut HandleContents) -> R) -> Option<R> {
         self.inner.with(body)
     }
 
@@ -98,10 +98,10 @@ impl Handle {
     ///
     /// # Errors
     /// The status to return.
-    pub(crate) fn with_live<R>(&self, body: impl FnOnce(&mut Live) -> R) -> Result<R, c_int> {
+    pub(crate) fn with_live<R>(&self, body: impl FnOnce(&mut LiveHandle) -> R) -> Result<R, c_int> {
         let done = self.with(|inner| match &mut inner.state {
-            State::Live(live) => Some(body(live)),
-            State::Created(..) | State::Forwarded => None,
+            HandleState::Live(live) => Some(body(live)),
+            HandleState::Created(..) | HandleState::Forwarded => None,
         });
         match done {
             Some(Some(result)) => Ok(result),
@@ -111,10 +111,10 @@ impl Handle {
     }
 
     /// The result of `body`, or the status of a handle that is not activated, without a text.
-    pub(crate) fn activated(&self, body: impl FnOnce(&mut Live) -> c_int) -> c_int {
+    pub(crate) fn activated(&self, body: impl FnOnce(&mut LiveHandle) -> c_int) -> c_int {
         let number = self.with(|inner| match &mut inner.state {
-            State::Live(live) => body(live),
-            State::Created(..) | State::Forwarded => status::ERROR_NOT_ACTIVATED,
+            HandleState::Live(live) => body(live),
+            HandleState::Created(..) | HandleState::Forwarded => status::ERROR_NOT_ACTIVATED,
         });
         number.unwrap_or_else(|| self.fail(IN_USE))
     }
@@ -123,10 +123,13 @@ impl Handle {
     ///
     /// # Errors
     /// The status to return; the error text is set.
-    pub(crate) fn with_options<R>(&self, body: impl FnOnce(&mut Options) -> R) -> Result<R, c_int> {
+    pub(crate) fn with_options<R>(
+        &self,
+        body: impl FnOnce(&mut HandleOptions) -> R,
+    ) -> Result<R, c_int> {
         let done = self.with(|inner| match &mut inner.state {
-            State::Created(options, _) => Some(body(options)),
-            State::Live(_) | State::Forwarded => None,
+            HandleState::Created(options, _) => Some(body(options)),
+            HandleState::Live(_) | HandleState::Forwarded => None,
         });
         match done {
             Some(Some(result)) => Ok(result),
@@ -146,7 +149,7 @@ impl Handle {
     }
 
     /// Sets the failure's text, and returns its status.
-    pub(crate) fn fail_with(&self, failure: &Failure) -> c_int {
+    pub(crate) fn fail_with(&self, failure: &PcapFailure) -> c_int {
         self.refuse(&failure.text, failure.status)
     }
 

@@ -30,12 +30,12 @@ pub(crate) struct Status {
     firsts: Vec<usize>,
     tx: Vec<Arc<TxCounters>>,
     /// `None` until `pcap_stats` has counted.
-    totals: Option<Totals>,
+    totals: Option<StatTotals>,
 }
 
 /// The counters of `pcap_stats`, in 64 bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Totals {
+pub(crate) struct StatTotals {
     /// `ps_recv`
     pub(crate) received: u64,
     /// `ps_drop`
@@ -94,7 +94,7 @@ impl Status {
     }
 
     /// Sets the totals that `pcap_stats` read.
-    pub(crate) fn counted(&mut self, totals: Totals) {
+    pub(crate) fn counted(&mut self, totals: StatTotals) {
         self.totals = Some(totals);
         if self.is_shown() {
             // The kernel's counters were read for them.
@@ -151,7 +151,7 @@ impl Status {
     fn set_totals(&mut self) {
         let first = self.firsts.last().unwrap_or(&0) + self.tx.len() * SENT.len();
         let Some(board) = &mut self.board else { return };
-        let number = |number: fn(&Totals) -> u64| self.totals.as_ref().map_or(u64::MAX, number);
+        let number = |number: fn(&StatTotals) -> u64| self.totals.as_ref().map_or(u64::MAX, number);
         board.set(first, HANDLE.iter().map(|(_, of)| number(*of)));
     }
 
@@ -211,7 +211,7 @@ const SENT: [Number<TxStats, u64>; 9] = [
     ("stalls", |stats| stats.stalls),
 ];
 
-const HANDLE: [Number<Totals, u64>; 3] = [
+const HANDLE: [Number<StatTotals, u64>; 3] = [
     ("ps_recv", |totals| totals.received),
     ("ps_drop", |totals| totals.dropped),
     ("ps_ifdrop", |totals| totals.interface_dropped),
@@ -266,7 +266,7 @@ mod tests {
             }
         }
         assert_eq!(total, 1000);
-        status.counted(Totals { received: 1 << 33, dropped: 2, interface_dropped: 3 });
+        status.counted(StatTotals { received: 1 << 33, dropped: 2, interface_dropped: 3 });
         let seen = shown("counters");
         let handle = json!({ "port": 0, "device": "counters", "ps_recv": 1_u64 << 33, "ps_drop": 2, "ps_ifdrop": 3 });
         assert_eq!((seen.len(), &seen[0]["handles"][0]), (1, &handle));
@@ -282,7 +282,7 @@ mod tests {
         let inputs = port.rx().unwrap();
         let mut status = Status::new("sending", port.info(), &inputs);
         assert_eq!(shown("sending")[0]["handles"][0]["ps_recv"], Value::Null);
-        status.counted(Totals { received: 5, ..Totals::default() });
+        status.counted(StatTotals { received: 5, ..StatTotals::default() });
         let counters = Arc::new(TxCounters::new(4));
         status.sends(&counters);
         counters.count(3, 180);

@@ -11,7 +11,7 @@ use wirelane_os::{OsError, Result};
 /// One address of an interface, or an interface without one. All entries of an interface have its
 /// name and flags.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Entry {
+pub(crate) struct InterfaceAddress {
     /// The name; `eth0:1` for an address with such a label.
     pub(crate) name: CString,
     /// `IFF_*` flags.
@@ -31,7 +31,7 @@ pub(crate) struct Entry {
 ///
 /// # Errors
 /// What getifaddrs(3) gives.
-pub(crate) fn entries() -> Result<Vec<Entry>> {
+pub(crate) fn entries() -> Result<Vec<InterfaceAddress>> {
     let mut first: *mut libc::ifaddrs = std::ptr::null_mut();
     // SAFETY: getifaddrs writes the head of a list of its own, which is freed below.
     if unsafe { libc::getifaddrs(&mut first) } != 0 {
@@ -48,7 +48,7 @@ pub(crate) fn entries() -> Result<Vec<Entry>> {
         found.push(unsafe {
             let other = |address| copy(address, None);
             let size = entry.ifa_addr.as_ref().map(|address| size_of_family(address.sa_family));
-            Entry {
+            InterfaceAddress {
                 name: CStr::from_ptr(entry.ifa_name).to_owned(),
                 flags: entry.ifa_flags,
                 address: other(entry.ifa_addr),

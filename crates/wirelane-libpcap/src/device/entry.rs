@@ -15,7 +15,7 @@ pub(super) mod flag {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Entry {
+pub(crate) struct DeviceEntry {
     pub(super) name: CString,
     pub(super) description: Option<CString>,
     pub(super) flags: u32,
@@ -31,7 +31,7 @@ pub(super) struct AddressEntry {
     pub(super) destination: Option<Vec<u8>>,
 }
 
-impl Entry {
+impl DeviceEntry {
     pub(super) fn new(name: CString, flags: u32) -> Self {
         Self { name, description: None, flags, addresses: Vec::new() }
     }
@@ -59,8 +59,8 @@ impl Entry {
 }
 
 /// Sorts devices as libpcap does. Devices of equal rank keep their order.
-pub(super) fn sort(devices: &mut [Entry]) {
-    devices.sort_by_key(Entry::rank);
+pub(super) fn sort(devices: &mut [DeviceEntry]) {
+    devices.sort_by_key(DeviceEntry::rank);
 }
 
 #[cfg(test)]
@@ -70,7 +70,7 @@ mod tests {
     #[test]
     fn the_first_is_what_a_program_should_take() {
         let running = flag::UP | flag::RUNNING;
-        let entry = |(name, flags): (&CStr, u32)| Entry::new(name.to_owned(), flags);
+        let entry = |(name, flags): (&CStr, u32)| DeviceEntry::new(name.to_owned(), flags);
         let mut devices = [
             (c"down", 0),
             (c"lo", running | flag::LOOPBACK | flag::CONNECTION_NOT_APPLICABLE),

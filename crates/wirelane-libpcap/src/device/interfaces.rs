@@ -7,17 +7,17 @@ use std::path::Path;
 use wirelane_os::ethtool::Ethtool;
 
 use super::addresses;
-use super::entry::{AddressEntry, Entry, flag};
-use crate::failure::Failure;
+use super::entry::{AddressEntry, DeviceEntry, flag};
+use crate::failure::PcapFailure;
 
 /// All interfaces, in the order of the C library.
 ///
 /// # Errors
 /// The system does not list them.
-pub(super) fn interfaces() -> Result<Vec<Entry>, Failure> {
+pub(super) fn interfaces() -> Result<Vec<DeviceEntry>, PcapFailure> {
     let listed = addresses::entries()
-        .map_err(|error| Failure::errno("getifaddrs", error.errno().unwrap_or(0)))?;
-    let mut found: Vec<Entry> = Vec::new();
+        .map_err(|error| PcapFailure::errno("getifaddrs", error.errno().unwrap_or(0)))?;
+    let mut found: Vec<DeviceEntry> = Vec::new();
     for entry in listed {
         let name = without_label(entry.name);
         let place = found.iter().position(|known| known.name == name);
@@ -25,11 +25,11 @@ pub(super) fn interfaces() -> Result<Vec<Entry>, Failure> {
             Some(place) => place,
             None => {
                 let flags = flags(name.to_str().ok(), entry.flags)?;
-                found.push(Entry::new(name, flags));
+                found.push(DeviceEntry::new(name, flags));
                 found.len() - 1
             }
         };
-        let addresses::Entry { address, netmask, broadcast, destination, .. } = entry;
+        let addresses::InterfaceAddress { address, netmask, broadcast, destination, .. } = entry;
         let Some(device) = found.get_mut(place).filter(|_| address.is_some()) else { continue };
         device.addresses.push(AddressEntry { address, netmask, broadcast, destination });
     }
@@ -48,7 +48,7 @@ fn without_label(name: CString) -> CString {
 }
 
 /// `PCAP_IF_…` of an interface with these `IFF_…`.
-fn flags(name: Option<&str>, system: u32) -> Result<u32, Failure> {
+fn flags(name: Option<&str>, system: u32) -> Result<u32, PcapFailure> {
     let own = [
         (libc::IFF_LOOPBACK, flag::LOOPBACK),
         (libc::IFF_UP, flag::UP),
@@ -78,7 +78,7 @@ fn flags(name: Option<&str>, system: u32) -> Result<u32, Failure> {
 const WIRELESS: [u16; 7] = [783, 801, 802, 803, 804, 805, 825];
 
 /// The carrier state that the driver reports.
-fn connection(name: &str) -> Result<u32, Failure> {
+fn connection(name: &str) -> Result<u32, PcapFailure> {
     let link = Ethtool::open(name).and_then(|ethtool| ethtool.link());
     let error = match link {
         Ok(Some(true)) => return Ok(flag::CONNECTED),
@@ -92,7 +92,7 @@ fn connection(name: &str) -> Result<u32, Failure> {
         Some(libc::ENODEV) => Ok(0),
         errno => {
             let what = format!("{name}: SIOCETHTOOL(ETHTOOL_GLINK) ioctl failed");
-            Err(Failure::errno(&what, errno.unwrap_or(0)))
+            Err(PcapFailure::errno(&what, errno.unwrap_or(0)))
         }
     }
 }

@@ -4,10 +4,11 @@
 //! |---|---|
 //! | an interface | `packet:` of all queues and classes: packets also reach the host |
 //! | `wirelane:SPEC` | any port of Wirelane, as `wirelane capture` names it |
-//! | any other name | the system's libpcap: `any`, `nflog`, `usbmon1`, `bluetooth0`, `dbus-system` |
+//! | any other name | the system's libpcap: `any`, `nflog`, `usbmon1`, `bluetooth0`, `dbus-system`
+//! |
 //!
 //! * [`settings`]: the options of the environment variable `WIRELANE_PCAP`.
-//! * [`name`]: resolves a name to an [`Opening`].
+//! * [`name`]: resolves a name to an [`PortOpening`].
 //! * [`list`]: all devices: [`interfaces`], other devices of the system's libpcap, and [`queues`];
 //!   [`nodes`] is the list in C.
 //! * [`network`]: the IPv4 network of a device.
@@ -24,7 +25,7 @@ mod queues;
 mod settings;
 
 pub(crate) use list::list;
-pub(crate) use name::{Device, find, savefile};
+pub(crate) use name::{NamedDevice, find, savefile};
 pub(crate) use network::network;
 pub(crate) use nodes::{free, to_list};
-pub(crate) use opening::Opening;
+pub(crate) use opening::PortOpening;

@@ -4,15 +4,15 @@ use std::ffi::{CStr, CString, OsStr};
 use std::os::unix::ffi::OsStrExt;
 
 use super::addresses;
-use super::name::{Device, PREFIX, find};
-use crate::failure::{Failure, strerror};
+use super::name::{NamedDevice, PREFIX, find};
+use crate::failure::{PcapFailure, strerror};
 
 /// The network and netmask of `device`, in network byte order; zeroes for `any`, Bluetooth and
 /// usbmon devices.
 ///
 /// # Errors
 /// There is no such interface, or it has no IPv4 address.
-pub(crate) fn network(device: &CStr) -> Result<(u32, u32), Failure> {
+pub(crate) fn network(device: &CStr) -> Result<(u32, u32), PcapFailure> {
     let bytes = device.to_bytes();
     let contains = |part: &[u8]| bytes.windows(part.len()).any(|window| window == part);
     if bytes == b"any" || contains(b"bluetooth") || contains(b"usbmon") {
@@ -20,10 +20,12 @@ pub(crate) fn network(device: &CStr) -> Result<(u32, u32), Failure> {
     }
     let mut interface = device.to_owned();
     if bytes.starts_with(PREFIX.as_bytes()) {
-        let found = find(OsStr::from_bytes(bytes)).map_err(Failure::new)?;
+        let found = find(OsStr::from_bytes(bytes)).map_err(PcapFailure::new)?;
         let own = match &found {
-            Device::Port(opening) => opening.interface().and_then(|name| CString::new(name).ok()),
-            Device::Real => None,
+            NamedDevice::Port(opening) => {
+                opening.interface().and_then(|name| CString::new(name).ok())
+            }
+            NamedDevice::Real => None,
         };
         match own {
             Some(own) => interface = own,
@@ -33,16 +35,16 @@ pub(crate) fn network(device: &CStr) -> Result<(u32, u32), Failure> {
     let (address, netmask) = addresses::ipv4_network(&interface).map_err(|error| {
         let (name, errno) = (device.to_string_lossy(), error.errno().unwrap_or(0));
         match (error.call, errno) {
-            ("socket", _) => Failure::errno("socket", errno),
+            ("socket", _) => PcapFailure::errno("socket", errno),
             ("SIOCGIFADDR", libc::EADDRNOTAVAIL) => {
-                Failure::new(format!("{name}: no IPv4 address assigned"))
+                PcapFailure::new(format!("{name}: no IPv4 address assigned"))
             }
-            (call, _) => Failure::new(format!("{call}: {name}: {}", strerror(errno))),
+            (call, _) => PcapFailure::new(format!("{call}: {name}: {}", strerror(errno))),
         }
     })?;
     let netmask = match netmask {
         0 => of_class(address)
-            .ok_or_else(|| Failure::new(format!("inet class for 0x{address:x} unknown")))?,
+            .ok_or_else(|| PcapFailure::new(format!("inet class for 0x{address:x} unknown")))?,
         netmask => netmask,
     };
     Ok((address & netmask, netmask))

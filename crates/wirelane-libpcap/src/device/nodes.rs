@@ -5,12 +5,12 @@
 use std::ffi::{CStr, CString, c_char};
 use std::ptr::{self, NonNull};
 
-use super::entry::{AddressEntry, Entry};
+use super::entry::{AddressEntry, DeviceEntry};
 use crate::abi::{Address, ERRBUF_SIZE, Interface};
-use crate::real::Library;
+use crate::real::RealLibrary;
 
 /// The devices as a list of C, which [`free`] frees. `None` if memory runs out.
-pub(crate) fn to_list(devices: &[Entry]) -> Option<*mut Interface> {
+pub(crate) fn to_list(devices: &[DeviceEntry]) -> Option<*mut Interface> {
     let mut first = ptr::null_mut();
     for device in devices.iter().rev() {
         // SAFETY: a list of this module.
@@ -55,7 +55,7 @@ pub(crate) unsafe fn free(mut device: *mut Interface) {
 
 /// The devices that the real library lists, without their addresses: its devices other than network
 /// interfaces have none.
-pub(super) fn of_library(library: &Library) -> Vec<Entry> {
+pub(super) fn of_library(library: &RealLibrary) -> Vec<DeviceEntry> {
     let mut first = ptr::null_mut();
     let mut error: [c_char; ERRBUF_SIZE] = [0; ERRBUF_SIZE];
     let mut devices = Vec::new();
@@ -73,7 +73,7 @@ pub(super) fn of_library(library: &Library) -> Vec<Entry> {
             };
             let Some(name) = text(device.name) else { continue };
             let description = text(device.description);
-            devices.push(Entry { description, ..Entry::new(name, device.flags) });
+            devices.push(DeviceEntry { description, ..DeviceEntry::new(name, device.flags) });
         }
         (library.pcap_freealldevs)(first);
     }
@@ -82,7 +82,7 @@ pub(super) fn of_library(library: &Library) -> Vec<Entry> {
 
 /// # Safety
 /// `next` is null or a list of this module, which stays the caller's if there is no memory.
-unsafe fn node(device: &Entry, next: *mut Interface) -> Option<NonNull<Interface>> {
+unsafe fn node(device: &DeviceEntry, next: *mut Interface) -> Option<NonNull<Interface>> {
     let empty = Interface {
         next: ptr::null_mut(),
         name: ptr::null_mut(),
@@ -164,8 +164,14 @@ mod tests {
             ..Default::default()
         };
         let devices = [
-            Entry { addresses: vec![address.clone(), address], ..Entry::new(c"one".to_owned(), 7) },
-            Entry { description: Some(c"second".to_owned()), ..Entry::new(c"two".to_owned(), 0) },
+            DeviceEntry {
+                addresses: vec![address.clone(), address],
+                ..DeviceEntry::new(c"one".to_owned(), 7)
+            },
+            DeviceEntry {
+                description: Some(c"second".to_owned()),
+                ..DeviceEntry::new(c"two".to_owned(), 0)
+            },
         ];
         let list = to_list(&devices).unwrap();
         // SAFETY: the list is as it was made, and freed once.

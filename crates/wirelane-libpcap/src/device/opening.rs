@@ -5,11 +5,11 @@ use wirelane::port::{Backend, OpenOptions, Spec, Take};
 use wirelane::{QueueMask, QueueSet, inspect};
 use wirelane_os::iface;
 
-use super::settings::Settings;
+use super::settings::DeviceSettings;
 
 /// A port and how to open it.
 #[derive(Clone, Debug)]
-pub(crate) struct Opening {
+pub(crate) struct PortOpening {
     /// The port.
     pub(crate) spec: Spec,
     /// Bytes of all rings together, if the environment sets them.
@@ -17,9 +17,9 @@ pub(crate) struct Opening {
     is_loopback: bool,
 }
 
-impl Opening {
+impl PortOpening {
     /// The port of `spec`. `settings` fill in the options that the spec does not set.
-    pub(super) fn new(mut spec: Spec, settings: Settings) -> Self {
+    pub(super) fn new(mut spec: Spec, settings: DeviceSettings) -> Self {
         let is_packet = matches!(spec.backend, None | Some(Backend::Packet));
         let is_interface = is_packet || spec.backend == Some(Backend::Xdp);
         if is_interface && spec.queues.is_none() {
@@ -105,16 +105,16 @@ impl Opening {
 mod tests {
     use super::*;
 
-    fn opening(spec: &str, settings: Settings) -> Opening {
-        Opening::new(spec.parse().unwrap(), settings)
+    fn opening(spec: &str, settings: DeviceSettings) -> PortOpening {
+        PortOpening::new(spec.parse().unwrap(), settings)
     }
 
-    fn settings() -> Settings {
-        Settings {
+    fn settings() -> DeviceSettings {
+        DeviceSettings {
             ring: Some(1 << 20),
             queues: Some([1, 2].into_iter().collect()),
             options: vec![("share".into(), "flow".into()), ("retire".into(), "5ms".into())],
-            ..Settings::default()
+            ..DeviceSettings::default()
         }
     }
 
@@ -140,14 +140,14 @@ mod tests {
 
     #[test]
     fn packets_of_no_queue_go_with_queue_0() {
-        let other = |spec| opening(spec, Settings::default()).mask(true, true).other;
+        let other = |spec| opening(spec, DeviceSettings::default()).mask(true, true).other;
         assert!(other("packet:eth9") && other("packet:eth9@0") && other("packet:eth9@0-3"));
         assert!(!other("packet:eth9@1") && !other("packet:eth9@1-3"));
     }
 
     #[test]
     fn directions_are_masks() {
-        let opening = opening("packet:eth9", Settings::default());
+        let opening = opening("packet:eth9", DeviceSettings::default());
         assert_eq!(opening.mask(true, true), QueueMask::ALL);
         assert_eq!(opening.mask(false, false), QueueMask::NONE);
         let sent = opening.mask(false, true);
@@ -162,7 +162,7 @@ mod tests {
             ("tap:tap0", Take::Nothing),
             ("xdp:eth9", Take::All),
         ] {
-            let options = opening(spec, Settings::default()).options();
+            let options = opening(spec, DeviceSettings::default()).options();
             assert_eq!(options.take, take, "{spec}");
         }
     }
@@ -170,8 +170,8 @@ mod tests {
     #[test]
     fn memory_is_for_the_rings_that_are_used() {
         // Received packets of lo: one ring for its queue, one for packets without a queue.
-        assert_eq!(opening("packet:lo", Settings::default()).rings(), 2);
-        assert_eq!(opening("packet:lo?share=queue", Settings::default()).rings(), 1);
-        assert_eq!(opening("sim:4", Settings::default()).rings(), 1);
+        assert_eq!(opening("packet:lo", DeviceSettings::default()).rings(), 2);
+        assert_eq!(opening("packet:lo?share=queue", DeviceSettings::default()).rings(), 1);
+        assert_eq!(opening("sim:4", DeviceSettings::default()).rings(), 1);
     }
 }

@@ -8,14 +8,14 @@ use std::ffi::CString;
 use wirelane::inspect;
 use wirelane_os::netdev;
 
-use super::entry::{Entry, flag};
+use super::entry::{DeviceEntry, flag};
 use super::name::PREFIX;
 
 /// Interfaces with more queues get one entry for all queues.
 const MOST: u32 = 16;
 
 /// One entry per queue of each interface that is up and has several queues.
-pub(super) fn queues(interfaces: &[Entry]) -> Vec<Entry> {
+pub(super) fn queues(interfaces: &[DeviceEntry]) -> Vec<DeviceEntry> {
     // One request lists all interfaces; most have one queue.
     let links = netdev::links().unwrap_or_default();
     let may_have_several = |name: &str| {
@@ -32,10 +32,10 @@ pub(super) fn queues(interfaces: &[Entry]) -> Vec<Entry> {
         let Ok(queues) = inspect::interface(name) else { continue };
         let (rx, tx) = (queues.rx.count.unwrap_or(1), queues.tx.count.unwrap_or(1));
         let named = names(name, rx, tx).into_iter().filter_map(|(name, description)| {
-            Some(Entry {
+            Some(DeviceEntry {
                 description: CString::new(description).ok(),
                 // The interface's flags apply to its queues; its addresses do not.
-                ..Entry::new(CString::new(name).ok()?, interface.flags)
+                ..DeviceEntry::new(CString::new(name).ok()?, interface.flags)
             })
         });
         found.extend(named);
@@ -69,7 +69,7 @@ fn names(interface: &str, rx: u32, tx: u32) -> Vec<(String, String)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::device::{Device, find};
+    use crate::device::{NamedDevice, find};
 
     #[test]
     fn each_queue_has_a_name() {
@@ -81,7 +81,7 @@ mod tests {
         ];
         assert_eq!(names, expected.map(|(name, text)| (name.to_owned(), text.to_owned())));
         for (name, _) in names {
-            assert!(matches!(find(name), Ok(Device::Port(_))));
+            assert!(matches!(find(name), Ok(NamedDevice::Port(_))));
         }
     }
 

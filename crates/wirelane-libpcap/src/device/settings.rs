@@ -16,9 +16,9 @@ pub(crate) const VARIABLE: &str = "WIRELANE_PCAP";
 /// Options that the packet port receives unchanged.
 const PASSED_ON: [&str; 3] = ["share", "retire", "block"];
 
-/// The parsed variable. All fields except [`Settings::is_off`] apply to interfaces only.
+/// The parsed variable. All fields except [`DeviceSettings::is_off`] apply to interfaces only.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Settings {
+pub(crate) struct DeviceSettings {
     /// The system's libpcap opens all devices.
     pub(super) is_off: bool,
     /// Bytes of all rings of a handle together.
@@ -31,7 +31,7 @@ pub(crate) struct Settings {
     pub(crate) is_listing: bool,
 }
 
-impl Settings {
+impl DeviceSettings {
     /// Parses the variable's current value.
     ///
     /// # Errors
@@ -107,14 +107,14 @@ fn on_or_off(value: &str) -> Result<bool, String> {
 mod tests {
     use super::*;
 
-    fn parse(text: &str) -> Result<Settings, String> {
-        Settings::parse(OsStr::new(text))
+    fn parse(text: &str) -> Result<DeviceSettings, String> {
+        DeviceSettings::parse(OsStr::new(text))
     }
 
     #[test]
     fn every_option() {
         let settings = parse("ring=64Mi,queues=0,2-3,5, share=flow:7,retire=5ms,list=off").unwrap();
-        let expected = Settings {
+        let expected = DeviceSettings {
             is_off: false,
             ring: Some(64 << 20),
             queues: Some([0, 2, 3, 5].into_iter().collect()),
@@ -126,7 +126,7 @@ mod tests {
 
     #[test]
     fn nothing_said_is_the_default() {
-        let nothing = Settings { is_listing: true, ..Settings::default() };
+        let nothing = DeviceSettings { is_listing: true, ..DeviceSettings::default() };
         for text in ["", ",", " ", "queues=all", "list=on"] {
             assert_eq!(parse(text).unwrap(), nothing, "{text:?}");
         }

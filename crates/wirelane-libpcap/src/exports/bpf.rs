@@ -6,9 +6,9 @@ use std::ptr;
 
 use super::guard;
 use crate::abi::Program;
-use crate::real::{self, Library};
+use crate::real::{self, RealLibrary};
 
-fn library() -> Option<&'static Library> {
+fn library() -> Option<&'static RealLibrary> {
     guard::alone(None, || real::library().ok())
 }
 

@@ -4,21 +4,21 @@
 use std::ffi::{CStr, c_char, c_int};
 use std::ptr;
 
-use super::facts::Facts;
+use super::facts::HandleProperties;
 use super::guard;
 use crate::abi::{ERRBUF_SIZE, PacketHeader, Program, status};
-use crate::handle::Handle;
-use crate::real::{self, Library, Real, Target};
+use crate::handle::PcapHandle;
+use crate::real::{self, CompileTarget, Real, RealLibrary};
 
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn pcap_compile(
-    handle: *mut Handle,
+    handle: *mut PcapHandle,
     program: *mut Program,
     expression: *const c_char,
     optimize: c_int,
     netmask: u32,
 ) -> c_int {
-    let request = Request { program, expression, optimize, netmask };
+    let request = CompileRequest { program, expression, optimize, netmask };
     // SAFETY: the contract of pcap_compile(3).
     unsafe { guard::status(handle, |handle| compile(handle, &request)) }
 }
@@ -32,8 +32,8 @@ pub(crate) unsafe extern "C" fn pcap_compile_nopcap(
     optimize: c_int,
     netmask: u32,
 ) -> c_int {
-    let request = Request { program, expression, optimize, netmask };
-    let target = Target { link, snaplen, precision: 0, in_kernel: false };
+    let request = CompileRequest { program, expression, optimize, netmask };
+    let target = CompileTarget { link, snaplen, precision: 0, in_kernel: false };
     // No handle exists that could report the reason.
     guard::alone(status::ERROR, || match real::library() {
         // SAFETY: the contract of pcap_compile_nopcap(3).
@@ -43,7 +43,7 @@ pub(crate) unsafe extern "C" fn pcap_compile_nopcap(
 }
 
 /// The arguments of a compilation.
-struct Request {
+struct CompileRequest {
     program: *mut Program,
     expression: *const c_char,
     optimize: c_int,
@@ -52,12 +52,12 @@ struct Request {
 
 /// # Safety
 /// The contract of pcap_compile(3).
-unsafe fn compile(handle: &Handle, request: &Request) -> c_int {
+unsafe fn compile(handle: &PcapHandle, request: &CompileRequest) -> c_int {
     if let Some(real) = handle.real() {
         // SAFETY: by contract.
         return unsafe { request.compile(real.library, real.as_ptr()) };
     }
-    let Some(facts) = Facts::of(handle) else {
+    let Some(facts) = HandleProperties::of(handle) else {
         return handle.fail("not-yet-activated pcap_t passed to pcap_compile");
     };
     let library = match real::library() {
@@ -67,8 +67,8 @@ unsafe fn compile(handle: &Handle, request: &Request) -> c_int {
     // Without `vlan`, programs are the same for the kernel and for bytes.
     // SAFETY: null or a string, by contract.
     let in_kernel = facts.in_kernel && unsafe { request.mentions(b"vlan") };
-    let Facts { link, snaplen, precision, .. } = facts;
-    let target = Target { link, snaplen, precision, in_kernel };
+    let HandleProperties { link, snaplen, precision, .. } = facts;
+    let target = CompileTarget { link, snaplen, precision, in_kernel };
     // SAFETY: by contract.
     match unsafe { request.compile_for(library, &target) } {
         Ok(status) => status,
@@ -79,7 +79,7 @@ unsafe fn compile(handle: &Handle, request: &Request) -> c_int {
     }
 }
 
-impl Request {
+impl CompileRequest {
     /// # Safety
     /// The expression is null or a string.
     unsafe fn mentions(&self, word: &[u8]) -> bool {
@@ -97,8 +97,8 @@ impl Request {
     /// The contract of pcap_compile(3).
     unsafe fn compile_for(
         &self,
-        library: &'static Library,
-        target: &Target,
+        library: &'static RealLibrary,
+        target: &CompileTarget,
     ) -> Result<c_int, Vec<u8>> {
         let pcap = real::compiler(library, target).map_err(String::into_bytes)?;
         // SAFETY: only this function uses the handle; its text is copied before it is closed.
@@ -120,7 +120,7 @@ impl Request {
     ///
     /// # Safety
     /// The contract of pcap_compile(3), and the handle is open.
-    unsafe fn compile(&self, library: &Library, pcap: *mut real::Pcap) -> c_int {
+    unsafe fn compile(&self, library: &RealLibrary, pcap: *mut real::Pcap) -> c_int {
         let mut theirs = Program { len: 0, instructions: ptr::null_mut() };
         // SAFETY: by contract. The library's program is copied, and freed by the library.
         unsafe {

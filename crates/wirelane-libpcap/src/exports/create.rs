@@ -8,18 +8,18 @@ use std::ptr;
 use super::guard::{self, forward};
 use super::options::{pcap_set_promisc, pcap_set_snaplen, pcap_set_timeout};
 use crate::abi::{ERRBUF_SIZE, status};
-use crate::device::{self, Device};
-use crate::failure::Failure;
-use crate::handle::{Handle, Inner, State};
-use crate::live::{self, Activation, Live, Options};
-use crate::real::{self, Library, Real};
+use crate::device::{self, NamedDevice};
+use crate::failure::PcapFailure;
+use crate::handle::{HandleContents, HandleState, PcapHandle};
+use crate::live::{self, Activation, HandleOptions, LiveHandle};
+use crate::real::{self, Real, RealLibrary};
 use wirelane_os::signal;
 
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn pcap_create(
     device: *const c_char,
     error: *mut c_char,
-) -> *mut Handle {
+) -> *mut PcapHandle {
     // SAFETY: the contract of pcap_create(3).
     unsafe {
         match create(device) {
@@ -33,7 +33,7 @@ pub(crate) unsafe extern "C" fn pcap_create(
 }
 
 #[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn pcap_activate(handle: *mut Handle) -> c_int {
+pub(crate) unsafe extern "C" fn pcap_activate(handle: *mut PcapHandle) -> c_int {
     // SAFETY: the contract of pcap_activate(3).
     unsafe { guard::status(handle, activate) }
 }
@@ -45,7 +45,7 @@ pub(crate) unsafe extern "C" fn pcap_open_live(
     promiscuous: c_int,
     timeout_ms: c_int,
     error: *mut c_char,
-) -> *mut Handle {
+) -> *mut PcapHandle {
     // SAFETY: the contract of pcap_open_live(3).
     unsafe {
         let handle = pcap_create(device, error);
@@ -64,15 +64,15 @@ pub(crate) unsafe extern "C" fn pcap_open_live(
 }
 
 #[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn pcap_close(handle: *mut Handle) {
+pub(crate) unsafe extern "C" fn pcap_close(handle: *mut PcapHandle) {
     if handle.is_null() {
         return;
     }
     // SAFETY: made by `Box::into_raw`, and by the contract of pcap_close(3) not used any more.
     let handle = unsafe { Box::from_raw(handle) };
     let is_copy = handle.with(|inner| match &inner.state {
-        State::Live(live) => live.is_copy(),
-        State::Created(..) | State::Forwarded => false,
+        HandleState::Live(live) => live.is_copy(),
+        HandleState::Created(..) | HandleState::Forwarded => false,
     });
     if is_copy == Some(true) {
         // A child process closes its copy after fork; the parent still uses the rings.
@@ -97,22 +97,24 @@ unsafe fn name<'a>(device: *const c_char) -> &'a CStr {
 
 /// # Safety
 /// As [`name`].
-unsafe fn create(device: *const c_char) -> Result<Box<Handle>, String> {
+unsafe fn create(device: *const c_char) -> Result<Box<PcapHandle>, String> {
     // SAFETY: by contract.
     let name = unsafe { name(device) };
     let find = || {
         // Load it now, while the program still has its root directory.
         let library = real::library();
         match device::find(OsStr::from_bytes(name.to_bytes()))? {
-            Device::Port(opening) => Ok(Handle::new(Options::new(name, &opening), opening)),
-            Device::Real => Ok(Handle::of_real(create_real(library?, name)?)),
+            NamedDevice::Port(opening) => {
+                Ok(PcapHandle::new(HandleOptions::new(name, &opening), opening))
+            }
+            NamedDevice::Real => Ok(PcapHandle::of_real(create_real(library?, name)?)),
         }
     };
     guard::alone(Err("a fault of Wirelane's libpcap".to_owned()), find)
 }
 
 /// A handle of the real library that is not activated.
-fn create_real(library: &'static Library, name: &CStr) -> Result<Real, String> {
+fn create_real(library: &'static RealLibrary, name: &CStr) -> Result<Real, String> {
     let mut error = [0; ERRBUF_SIZE];
     // SAFETY: a string, and room for a text; only this function uses the handle.
     unsafe {
@@ -123,7 +125,7 @@ fn create_real(library: &'static Library, name: &CStr) -> Result<Real, String> {
 }
 
 /// Implements `pcap_activate`.
-fn activate(handle: &Handle) -> c_int {
+fn activate(handle: &PcapHandle) -> c_int {
     forward!(handle, pcap_activate());
     // Several threads open the rings; no handler of the program may interrupt them.
     let quiet = signal::block();
@@ -148,35 +150,35 @@ fn activate(handle: &Handle) -> c_int {
 /// The result of activation.
 enum Activated {
     /// A capture of Wirelane, and perhaps a warning.
-    Ours(Option<Failure>),
+    Ours(Option<PcapFailure>),
     /// A handle of the real library before its activation.
     Real(Real),
 }
 
 /// Opens a capture with the configured options.
-fn open(inner: &mut Inner) -> Result<Activated, Failure> {
-    let State::Created(options, opening) = &inner.state else {
-        let failure = Failure::new("can't perform  operation on activated capture");
+fn open(inner: &mut HandleContents) -> Result<Activated, PcapFailure> {
+    let HandleState::Created(options, opening) = &inner.state else {
+        let failure = PcapFailure::new("can't perform  operation on activated capture");
         return Err(failure.with_status(status::ERROR_ACTIVATED));
     };
     match live::examine(options, opening)? {
         Activation::Ours => {
-            let (live, warning) = Live::open(options, opening)?;
-            inner.state = State::Live(live);
+            let (live, warning) = LiveHandle::open(options, opening)?;
+            inner.state = HandleState::Live(live);
             Ok(Activated::Ours(warning))
         }
         Activation::Real => {
-            let library = real::library().map_err(Failure::new)?;
-            let real = create_real(library, &options.device).map_err(Failure::new)?;
+            let library = real::library().map_err(PcapFailure::new)?;
+            let real = create_real(library, &options.device).map_err(PcapFailure::new)?;
             configure(&real, options);
-            inner.state = State::Forwarded;
+            inner.state = HandleState::Forwarded;
             Ok(Activated::Real(real))
         }
     }
 }
 
 /// Applies the program's options.
-fn configure(real: &Real, options: &Options) {
+fn configure(real: &Real, options: &HandleOptions) {
     let (library, pcap) = (real.library, real.as_ptr());
     // SAFETY: the handle is open and not activated. Options that it does not accept fail at
     // activation.

@@ -9,7 +9,7 @@ use super::guard;
 use super::version::is_initialized;
 use crate::abi::{Interface, status};
 use crate::device;
-use crate::failure::Failure;
+use crate::failure::PcapFailure;
 
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn pcap_findalldevs(
@@ -18,7 +18,7 @@ pub(crate) unsafe extern "C" fn pcap_findalldevs(
 ) -> c_int {
     let find = || {
         let found = device::list()?;
-        device::to_list(&found).ok_or_else(|| Failure::errno("malloc", libc::ENOMEM))
+        device::to_list(&found).ok_or_else(|| PcapFailure::errno("malloc", libc::ENOMEM))
     };
     let found = guard::alone(Err(fault()), find);
     // SAFETY: the contract of pcap_findalldevs(3).
@@ -49,11 +49,11 @@ pub(crate) unsafe extern "C" fn pcap_lookupdev(error: *mut c_char) -> *mut c_cha
         if is_initialized() {
             let text = "pcap_lookupdev() is deprecated and is not supported in programs calling \
                         pcap_init()";
-            return Err(Failure::new(text));
+            return Err(PcapFailure::new(text));
         }
         let devices = device::list()?;
         let first = devices.into_iter().next().filter(|device| !device.is_loopback());
-        first.ok_or_else(|| Failure::new("no suitable device found"))
+        first.ok_or_else(|| PcapFailure::new("no suitable device found"))
     };
     match guard::alone(Err(fault()), look) {
         // SAFETY: the contract of pcap_lookupdev(3): it is not called by two threads at once.
@@ -117,13 +117,13 @@ impl Default {
     }
 }
 
-fn fault() -> Failure {
-    Failure::new("a fault of Wirelane's libpcap; the message is on standard error")
+fn fault() -> PcapFailure {
+    PcapFailure::new("a fault of Wirelane's libpcap; the message is on standard error")
 }
 
 /// # Safety
 /// The buffer is null or of `PCAP_ERRBUF_SIZE` bytes.
-unsafe fn refuse(error: *mut c_char, failure: &Failure) -> c_int {
+unsafe fn refuse(error: *mut c_char, failure: &PcapFailure) -> c_int {
     // SAFETY: by contract.
     unsafe { guard::report(error, failure.text.as_bytes()) };
     failure.status

@@ -11,20 +11,20 @@ use std::ptr::{self, NonNull};
 use libc::FILE;
 use wirelane_filter::links::link_type;
 
-use super::facts::Facts;
+use super::facts::HandleProperties;
 use super::guard;
 use crate::abi::{Dumper, PacketHeader, status, timestamp};
-use crate::handle::Handle;
+use crate::handle::PcapHandle;
 
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn pcap_dump_open(
-    handle: *mut Handle,
+    handle: *mut PcapHandle,
     path: *const c_char,
 ) -> *mut Dumper {
     // SAFETY: the contract of pcap_dump_open(3): a handle, and a string.
     unsafe {
         dumper(handle, |handle| {
-            if Facts::of(handle).is_none() {
+            if HandleProperties::of(handle).is_none() {
                 let name = name(path).unwrap_or_else(|| b"(null)".to_vec());
                 return Err(text(&name, "not-yet-activated pcap_t passed to pcap_dump_open"));
             }
@@ -41,7 +41,7 @@ pub(crate) unsafe extern "C" fn pcap_dump_open(
 
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn pcap_dump_fopen(
-    handle: *mut Handle,
+    handle: *mut PcapHandle,
     file: *mut FILE,
 ) -> *mut Dumper {
     // SAFETY: the contract of pcap_dump_open(3): a handle, and a stream, which stays the caller's
@@ -56,7 +56,7 @@ pub(crate) unsafe extern "C" fn pcap_dump_fopen(
 
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn pcap_dump_open_append(
-    handle: *mut Handle,
+    handle: *mut PcapHandle,
     path: *const c_char,
 ) -> *mut Dumper {
     // SAFETY: as in `pcap_dump_open`.
@@ -174,10 +174,10 @@ unsafe extern "C" {
 /// # Safety
 /// The handle is null or open.
 unsafe fn dumper(
-    handle: *mut Handle,
-    open: impl FnOnce(&Handle) -> Result<NonNull<FILE>, Vec<u8>>,
+    handle: *mut PcapHandle,
+    open: impl FnOnce(&PcapHandle) -> Result<NonNull<FILE>, Vec<u8>>,
 ) -> *mut Dumper {
-    let open = |handle: &Handle| match open(handle) {
+    let open = |handle: &PcapHandle| match open(handle) {
         Ok(file) => file.as_ptr().cast(),
         Err(reason) => {
             handle.say_bytes(&reason);
@@ -269,8 +269,9 @@ const NAVTEL: u32 = 0xa12b_3c4d;
 
 impl FileHeader {
     /// The file header for packets of `handle`. A handle that is not activated has link type 0.
-    fn of(handle: &Handle, name: &[u8]) -> Result<Self, Vec<u8>> {
-        let facts = Facts::of(handle).unwrap_or_else(|| Facts::not_activated(handle));
+    fn of(handle: &PcapHandle, name: &[u8]) -> Result<Self, Vec<u8>> {
+        let facts =
+            HandleProperties::of(handle).unwrap_or_else(|| HandleProperties::not_activated(handle));
         let link = link_type(facts.link).ok_or_else(|| {
             let link = facts.link;
             text(name, &format!("link-layer type {link} isn't supported in savefiles"))

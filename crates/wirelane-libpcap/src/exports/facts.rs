@@ -4,11 +4,11 @@
 use std::ffi::c_int;
 
 use crate::abi::status;
-use crate::handle::{Handle, State};
+use crate::handle::{HandleState, PcapHandle};
 
 /// The properties of an activated handle.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Facts {
+pub(super) struct HandleProperties {
     /// `DLT_…`.
     pub(super) link: c_int,
     /// The extension bits that a savefile stores with the link type.
@@ -20,9 +20,9 @@ pub(super) struct Facts {
     pub(super) in_kernel: bool,
 }
 
-impl Facts {
+impl HandleProperties {
     /// `None` if it is not activated.
-    pub(super) fn of(handle: &Handle) -> Option<Self> {
+    pub(super) fn of(handle: &PcapHandle) -> Option<Self> {
         if let Some(real) = handle.real() {
             let (library, pcap) = (real.library, real.as_ptr());
             // SAFETY: the handle is open. All of these give any number, but that one.
@@ -38,22 +38,22 @@ impl Facts {
             };
         }
         handle.with(|inner| match &inner.state {
-            State::Live(live) => Some(Self {
+            HandleState::Live(live) => Some(Self {
                 link: live.datalink(),
                 link_extension: 0,
                 snaplen: live.options.snaplen,
                 precision: live.options.precision.number(),
                 in_kernel: true,
             }),
-            State::Created(..) | State::Forwarded => None,
+            HandleState::Created(..) | HandleState::Forwarded => None,
         })?
     }
 
     /// libpcap's values for a handle that is not activated, in functions that do not check.
-    pub(super) fn not_activated(handle: &Handle) -> Self {
+    pub(super) fn not_activated(handle: &PcapHandle) -> Self {
         let options = handle.with(|inner| match &inner.state {
-            State::Created(options, _) => Some((options.snaplen, options.precision.number())),
-            State::Live(_) | State::Forwarded => None,
+            HandleState::Created(options, _) => Some((options.snaplen, options.precision.number())),
+            HandleState::Live(_) | HandleState::Forwarded => None,
         });
         let (snaplen, precision) = options.flatten().unwrap_or_default();
         Self { link: 0, link_extension: 0, snaplen, precision, in_kernel: false }

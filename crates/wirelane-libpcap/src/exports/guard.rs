@@ -5,7 +5,7 @@ use std::ffi::{c_char, c_int};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::abi::status;
-use crate::handle::Handle;
+use crate::handle::PcapHandle;
 use crate::text::ErrorText;
 
 /// Forwards the call if the handle belongs to the real library.
@@ -25,7 +25,11 @@ pub(super) use forward;
 ///
 /// # Safety
 /// The handle is null, or a handle of this library that is not closed.
-pub(super) unsafe fn with<R>(handle: *mut Handle, failed: R, body: impl FnOnce(&Handle) -> R) -> R {
+pub(super) unsafe fn with<R>(
+    handle: *mut PcapHandle,
+    failed: R,
+    body: impl FnOnce(&PcapHandle) -> R,
+) -> R {
     // SAFETY: by contract.
     let Some(handle) = (unsafe { handle.as_ref() }) else { return failed };
     catch_unwind(AssertUnwindSafe(|| body(handle))).unwrap_or_else(|_| {
@@ -38,7 +42,10 @@ pub(super) unsafe fn with<R>(handle: *mut Handle, failed: R, body: impl FnOnce(&
 ///
 /// # Safety
 /// As there.
-pub(super) unsafe fn status(handle: *mut Handle, body: impl FnOnce(&Handle) -> c_int) -> c_int {
+pub(super) unsafe fn status(
+    handle: *mut PcapHandle,
+    body: impl FnOnce(&PcapHandle) -> c_int,
+) -> c_int {
     // SAFETY: by contract.
     unsafe { with(handle, status::ERROR, body) }
 }

@@ -6,24 +6,24 @@ use std::io::Write;
 use std::ptr;
 
 use super::guard::{self, forward};
-use crate::handle::{Handle, State};
-use crate::live::Live;
+use crate::handle::{HandleState, PcapHandle};
+use crate::live::LiveHandle;
 
 #[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn pcap_geterr(handle: *mut Handle) -> *mut c_char {
+pub(crate) unsafe extern "C" fn pcap_geterr(handle: *mut PcapHandle) -> *mut c_char {
     // SAFETY: the contract of pcap_geterr(3).
-    unsafe { guard::with(handle, ptr::null_mut(), Handle::error) }
+    unsafe { guard::with(handle, ptr::null_mut(), PcapHandle::error) }
 }
 
 #[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn pcap_perror(handle: *mut Handle, prefix: *const c_char) {
+pub(crate) unsafe extern "C" fn pcap_perror(handle: *mut PcapHandle, prefix: *const c_char) {
     let prefix = if prefix.is_null() {
         c"(null)"
     } else {
         // SAFETY: a string, by the contract of pcap_perror(3).
         unsafe { CStr::from_ptr(prefix) }
     };
-    let print = |handle: &Handle| {
+    let print = |handle: &PcapHandle| {
         let line = [prefix.to_bytes(), b": ", &handle.said(), b"\n"].concat();
         // A closed standard error loses the message.
         let _ = std::io::stderr().write_all(&line);
@@ -36,8 +36,8 @@ pub(crate) unsafe extern "C" fn pcap_perror(handle: *mut Handle, prefix: *const 
 macro_rules! numbers {
     ($(fn $name:ident: $number:expr;)*) => {$(
         #[unsafe(no_mangle)]
-        pub(crate) unsafe extern "C" fn $name(handle: *mut Handle) -> c_int {
-            let read = |handle: &Handle| {
+        pub(crate) unsafe extern "C" fn $name(handle: *mut PcapHandle) -> c_int {
+            let read = |handle: &PcapHandle| {
                 forward!(handle, $name());
                 // As in libpcap, a status without a text.
                 handle.activated($number)
@@ -49,20 +49,20 @@ macro_rules! numbers {
 }
 
 numbers! {
-    fn pcap_snapshot: |live: &mut Live| live.options.snaplen;
-    fn pcap_bufsize: |live: &mut Live| live.options.snaplen;
-    fn pcap_datalink: |live: &mut Live| live.datalink();
-    fn pcap_datalink_ext: |_: &mut Live| 0;
+    fn pcap_snapshot: |live: &mut LiveHandle| live.options.snaplen;
+    fn pcap_bufsize: |live: &mut LiveHandle| live.options.snaplen;
+    fn pcap_datalink: |live: &mut LiveHandle| live.datalink();
+    fn pcap_datalink_ext: |_: &mut LiveHandle| 0;
 }
 
 #[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn pcap_get_tstamp_precision(handle: *mut Handle) -> c_int {
-    let read = |handle: &Handle| {
+pub(crate) unsafe extern "C" fn pcap_get_tstamp_precision(handle: *mut PcapHandle) -> c_int {
+    let read = |handle: &PcapHandle| {
         forward!(handle, pcap_get_tstamp_precision());
         let precision = handle.with(|inner| match &inner.state {
-            State::Created(options, _) => options.precision.number(),
-            State::Live(live) => live.options.precision.number(),
-            State::Forwarded => 0,
+            HandleState::Created(options, _) => options.precision.number(),
+            HandleState::Live(live) => live.options.precision.number(),
+            HandleState::Forwarded => 0,
         });
         precision.unwrap_or(0)
     };

@@ -7,15 +7,15 @@ use std::ptr;
 
 use super::guard::{self, forward};
 use crate::abi::{status, timestamp};
-use crate::handle::{Handle, State};
+use crate::handle::{HandleState, PcapHandle};
 use crate::real::{self, Functions, Pcap, Real};
 
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn pcap_list_datalinks(
-    handle: *mut Handle,
+    handle: *mut PcapHandle,
     list: *mut *mut c_int,
 ) -> c_int {
-    let write = |handle: &Handle| {
+    let write = |handle: &PcapHandle| {
         if let Some(real) = handle.real() {
             let Functions { pcap_list_datalinks: read, pcap_free_datalinks: free, .. } =
                 **real.library;
@@ -43,13 +43,13 @@ pub(crate) unsafe extern "C" fn pcap_free_datalinks(list: *mut c_int) {
 }
 
 #[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn pcap_set_datalink(handle: *mut Handle, link: c_int) -> c_int {
-    let set = |handle: &Handle| {
+pub(crate) unsafe extern "C" fn pcap_set_datalink(handle: *mut PcapHandle, link: c_int) -> c_int {
+    let set = |handle: &PcapHandle| {
         forward!(handle, pcap_set_datalink(link));
         let chosen = handle.with(|inner| match &mut inner.state {
-            State::Live(live) => live.links.choose(link),
+            HandleState::Live(live) => live.links.choose(link),
             // libpcap compares with the 0 that the handle has before activation.
-            State::Created(..) | State::Forwarded => link == 0,
+            HandleState::Created(..) | HandleState::Forwarded => link == 0,
         });
         match chosen {
             Some(true) => 0,
@@ -63,10 +63,10 @@ pub(crate) unsafe extern "C" fn pcap_set_datalink(handle: *mut Handle, link: c_i
 
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn pcap_list_tstamp_types(
-    handle: *mut Handle,
+    handle: *mut PcapHandle,
     list: *mut *mut c_int,
 ) -> c_int {
-    let write = |handle: &Handle| {
+    let write = |handle: &PcapHandle| {
         if let Some(real) = handle.real() {
             let Functions { pcap_list_tstamp_types: read, pcap_free_tstamp_types: free, .. } =
                 **real.library;
@@ -75,9 +75,9 @@ pub(crate) unsafe extern "C" fn pcap_list_tstamp_types(
         }
         let mut types = handle
             .with(|inner| match &inner.state {
-                State::Created(options, _) => options.timestamp_types.clone(),
-                State::Live(live) => live.options.timestamp_types.clone(),
-                State::Forwarded => Vec::new(),
+                HandleState::Created(options, _) => options.timestamp_types.clone(),
+                HandleState::Live(live) => live.options.timestamp_types.clone(),
+                HandleState::Forwarded => Vec::new(),
             })
             .unwrap_or_default();
         if types.is_empty() {
@@ -97,13 +97,13 @@ pub(crate) unsafe extern "C" fn pcap_free_tstamp_types(list: *mut c_int) {
 }
 
 #[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn pcap_can_set_rfmon(handle: *mut Handle) -> c_int {
-    let ask = |handle: &Handle| {
+pub(crate) unsafe extern "C" fn pcap_can_set_rfmon(handle: *mut PcapHandle) -> c_int {
+    let ask = |handle: &PcapHandle| {
         forward!(handle, pcap_can_set_rfmon());
         let can = handle.with(|inner| match &inner.state {
-            State::Created(_, opening) => opening.interface().is_some_and(has_monitor_mode),
-            State::Live(live) => live.interface.as_deref().is_some_and(has_monitor_mode),
-            State::Forwarded => false,
+            HandleState::Created(_, opening) => opening.interface().is_some_and(has_monitor_mode),
+            HandleState::Live(live) => live.interface.as_deref().is_some_and(has_monitor_mode),
+            HandleState::Forwarded => false,
         });
         c_int::from(can == Some(true))
     };
@@ -135,7 +135,7 @@ fn name(link: c_int) -> String {
 /// `list` is null or may be written. The functions are of that library: one gives a list and its
 /// length, the other frees it.
 unsafe fn give_copy(
-    handle: &Handle,
+    handle: &PcapHandle,
     real: &Real,
     read: unsafe extern "C-unwind" fn(*mut Pcap, *mut *mut c_int) -> c_int,
     free: unsafe extern "C-unwind" fn(*mut c_int),
@@ -156,7 +156,7 @@ unsafe fn give_copy(
 ///
 /// # Safety
 /// `list` is null or may be written.
-unsafe fn give(handle: &Handle, numbers: &[c_int], list: *mut *mut c_int) -> c_int {
+unsafe fn give(handle: &PcapHandle, numbers: &[c_int], list: *mut *mut c_int) -> c_int {
     if list.is_null() {
         return handle.fail("the pointer for the list is null");
     }

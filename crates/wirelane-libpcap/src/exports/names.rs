@@ -9,7 +9,7 @@ use std::ptr;
 
 use super::guard;
 use crate::abi::status;
-use crate::real::{self, Library};
+use crate::real::{self, RealLibrary};
 
 /// `PROTO_UNDEF`.
 const UNKNOWN_PROTOCOL: c_int = -1;
@@ -48,7 +48,7 @@ delegated! {
         or own_link(link).map_or(ptr::null(), |(_, _, description)| description.as_ptr());
 }
 
-fn library() -> Option<&'static Library> {
+fn library() -> Option<&'static RealLibrary> {
     guard::alone(None, || real::library().ok())
 }
 

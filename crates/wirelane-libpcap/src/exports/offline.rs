@@ -15,15 +15,15 @@ use super::guard::{self, forward};
 use super::options::pcap_set_tstamp_precision;
 use crate::abi::{ERRBUF_SIZE, timestamp};
 use crate::device;
-use crate::handle::Handle;
-use crate::live::Options;
-use crate::real::{self, Library, Pcap, Real};
+use crate::handle::PcapHandle;
+use crate::live::HandleOptions;
+use crate::real::{self, Pcap, Real, RealLibrary};
 
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn pcap_open_offline(
     path: *const c_char,
     error: *mut c_char,
-) -> *mut Handle {
+) -> *mut PcapHandle {
     // SAFETY: the contract of pcap_open_offline(3).
     unsafe { pcap_open_offline_with_tstamp_precision(path, MICROSECONDS, error) }
 }
@@ -33,8 +33,8 @@ pub(crate) unsafe extern "C" fn pcap_open_offline_with_tstamp_precision(
     path: *const c_char,
     precision: c_uint,
     error: *mut c_char,
-) -> *mut Handle {
-    let open = |library: &'static Library, error| {
+) -> *mut PcapHandle {
+    let open = |library: &'static RealLibrary, error| {
         // SAFETY: the contract of pcap_open_offline(3).
         unsafe { (library.pcap_open_offline_with_tstamp_precision)(path, precision, error) }
     };
@@ -54,7 +54,7 @@ pub(crate) unsafe extern "C" fn pcap_open_offline_with_tstamp_precision(
 pub(crate) unsafe extern "C" fn pcap_fopen_offline(
     file: *mut FILE,
     error: *mut c_char,
-) -> *mut Handle {
+) -> *mut PcapHandle {
     // SAFETY: the contract of pcap_open_offline(3).
     unsafe { pcap_fopen_offline_with_tstamp_precision(file, MICROSECONDS, error) }
 }
@@ -64,8 +64,8 @@ pub(crate) unsafe extern "C" fn pcap_fopen_offline_with_tstamp_precision(
     file: *mut FILE,
     precision: c_uint,
     error: *mut c_char,
-) -> *mut Handle {
-    let open = |library: &'static Library, error| {
+) -> *mut PcapHandle {
+    let open = |library: &'static RealLibrary, error| {
         // SAFETY: the contract of pcap_open_offline(3).
         unsafe { (library.pcap_fopen_offline_with_tstamp_precision)(file, precision, error) }
     };
@@ -88,7 +88,7 @@ pub(crate) unsafe extern "C" fn pcap_fopen_offline_with_tstamp_precision(
 }
 
 #[unsafe(no_mangle)]
-pub(crate) extern "C" fn pcap_open_dead(link: c_int, snaplen: c_int) -> *mut Handle {
+pub(crate) extern "C" fn pcap_open_dead(link: c_int, snaplen: c_int) -> *mut PcapHandle {
     pcap_open_dead_with_tstamp_precision(link, snaplen, MICROSECONDS)
 }
 
@@ -98,13 +98,13 @@ pub(crate) extern "C" fn pcap_open_dead_with_tstamp_precision(
     link: c_int,
     snaplen: c_int,
     precision: c_uint,
-) -> *mut Handle {
+) -> *mut PcapHandle {
     let open = || {
         let library = real::library().ok()?;
         // SAFETY: takes numbers; only this function uses the handle.
         unsafe {
             let pcap = (library.pcap_open_dead_with_tstamp_precision)(link, snaplen, precision);
-            Some(Box::into_raw(Handle::of_real(Real::from_raw(library, pcap)?)))
+            Some(Box::into_raw(PcapHandle::of_real(Real::from_raw(library, pcap)?)))
         }
     };
     guard::alone(None, open).unwrap_or(ptr::null_mut())
@@ -112,8 +112,8 @@ pub(crate) extern "C" fn pcap_open_dead_with_tstamp_precision(
 
 /// Only savefiles have a stream.
 #[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn pcap_file(handle: *mut Handle) -> *mut FILE {
-    let read = |handle: &Handle| {
+pub(crate) unsafe extern "C" fn pcap_file(handle: *mut PcapHandle) -> *mut FILE {
+    let read = |handle: &PcapHandle| {
         forward!(handle, pcap_file());
         ptr::null_mut()
     };
@@ -125,8 +125,8 @@ pub(crate) unsafe extern "C" fn pcap_file(handle: *mut Handle) -> *mut FILE {
 macro_rules! of_header {
     ($($name:ident)*) => {$(
         #[unsafe(no_mangle)]
-        pub(crate) unsafe extern "C" fn $name(handle: *mut Handle) -> c_int {
-            let read = |handle: &Handle| {
+        pub(crate) unsafe extern "C" fn $name(handle: *mut PcapHandle) -> c_int {
+            let read = |handle: &PcapHandle| {
                 forward!(handle, $name());
                 handle.activated(|_| 0)
             };
@@ -147,9 +147,9 @@ const MICROSECONDS: c_uint = timestamp::PRECISION_MICRO.cast_unsigned();
 /// `error` is null or has `PCAP_ERRBUF_SIZE` bytes.
 unsafe fn opened(
     error: *mut c_char,
-    open: impl FnOnce(&'static Library, *mut c_char) -> *mut Pcap,
-    open_ours: impl FnOnce() -> Result<*mut Handle, String>,
-) -> *mut Handle {
+    open: impl FnOnce(&'static RealLibrary, *mut c_char) -> *mut Pcap,
+    open_ours: impl FnOnce() -> Result<*mut PcapHandle, String>,
+) -> *mut PcapHandle {
     let open = || {
         let Ok(library) = real::library() else {
             return open_ours().map_err(String::into_bytes);
@@ -161,7 +161,7 @@ unsafe fn opened(
             let Some(real) = Real::from_raw(library, pcap) else {
                 return Err(CStr::from_ptr(text.as_ptr()).to_bytes().to_vec());
             };
-            Ok(Box::into_raw(Handle::of_real(real)))
+            Ok(Box::into_raw(PcapHandle::of_real(real)))
         }
     };
     guard::alone(Err(b"a fault of Wirelane's libpcap".to_vec()), open).unwrap_or_else(|text| {
@@ -172,14 +172,14 @@ unsafe fn opened(
 }
 
 /// Opens a savefile as a port.
-fn open_port(path: &CStr, precision: c_uint) -> Result<*mut Handle, String> {
+fn open_port(path: &CStr, precision: c_uint) -> Result<*mut PcapHandle, String> {
     let name = OsStr::from_bytes(path.to_bytes());
     if path != c"-" {
         // Opening the file first gives libpcap's error text.
         std::fs::File::open(name).map_err(|error| plain(path, &error))?;
     }
     let opening = Box::new(device::savefile(name));
-    let handle = Box::into_raw(Handle::new(Options::new(path, &opening), opening));
+    let handle = Box::into_raw(PcapHandle::new(HandleOptions::new(path, &opening), opening));
     // SAFETY: the handle is open, and has no other owner.
     unsafe {
         pcap_set_tstamp_precision(handle, precision.cast_signed());

@@ -5,15 +5,15 @@ use std::ffi::c_int;
 
 use super::guard::{self, forward};
 use crate::abi::{status, timestamp};
-use crate::handle::Handle;
-use crate::live::Precision;
+use crate::handle::PcapHandle;
+use crate::live::TimestampPrecision;
 
 /// Setters that check nothing.
 macro_rules! setters {
     ($(fn $name:ident($value:ident) { $option:ident = $new:expr })*) => {$(
         #[unsafe(no_mangle)]
-        pub(crate) unsafe extern "C" fn $name(handle: *mut Handle, $value: c_int) -> c_int {
-            let set = |handle: &Handle| {
+        pub(crate) unsafe extern "C" fn $name(handle: *mut PcapHandle, $value: c_int) -> c_int {
+            let set = |handle: &PcapHandle| {
                 forward!(handle, $name($value));
                 let set = handle.with_options(|options| options.$option = $new);
                 set.map_or_else(|status| status, |()| 0)
@@ -34,8 +34,11 @@ setters! {
 }
 
 #[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn pcap_set_buffer_size(handle: *mut Handle, bytes: c_int) -> c_int {
-    let set = |handle: &Handle| {
+pub(crate) unsafe extern "C" fn pcap_set_buffer_size(
+    handle: *mut PcapHandle,
+    bytes: c_int,
+) -> c_int {
+    let set = |handle: &PcapHandle| {
         forward!(handle, pcap_set_buffer_size(bytes));
         let set = handle.with_options(|options| {
             // libpcap ignores other sizes without an error.
@@ -50,8 +53,11 @@ pub(crate) unsafe extern "C" fn pcap_set_buffer_size(handle: *mut Handle, bytes:
 }
 
 #[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn pcap_set_tstamp_type(handle: *mut Handle, kind: c_int) -> c_int {
-    let set = |handle: &Handle| {
+pub(crate) unsafe extern "C" fn pcap_set_tstamp_type(
+    handle: *mut PcapHandle,
+    kind: c_int,
+) -> c_int {
+    let set = |handle: &PcapHandle| {
         forward!(handle, pcap_set_tstamp_type(kind));
         let set = handle.with_options(|options| {
             let known = match options.timestamp_types.as_slice() {
@@ -75,18 +81,18 @@ pub(crate) unsafe extern "C" fn pcap_set_tstamp_type(handle: *mut Handle, kind: 
 
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn pcap_set_tstamp_precision(
-    handle: *mut Handle,
+    handle: *mut PcapHandle,
     precision: c_int,
 ) -> c_int {
-    let set = |handle: &Handle| {
+    let set = |handle: &PcapHandle| {
         forward!(handle, pcap_set_tstamp_precision(precision));
         let set = handle.with_options(|options| match precision {
             timestamp::PRECISION_MICRO => {
-                options.precision = Precision::Micro;
+                options.precision = TimestampPrecision::Micro;
                 0
             }
             timestamp::PRECISION_NANO => {
-                options.precision = Precision::Nano;
+                options.precision = TimestampPrecision::Nano;
                 0
             }
             _ => status::ERROR_TSTAMP_PRECISION_NOTSUP,

@@ -9,12 +9,12 @@ use std::ptr::{self, NonNull};
 
 use super::guard::{self, forward};
 use crate::abi::{Handler, PacketHeader, status};
-use crate::handle::{Handle, State};
-use crate::live::{Outcome, Reader, Request};
+use crate::handle::{HandleState, PcapHandle};
+use crate::live::{PacketReader, ReadEnd, ReadRequest};
 
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C-unwind" fn pcap_dispatch(
-    handle: *mut Handle,
+    handle: *mut PcapHandle,
     count: c_int,
     callback: Handler,
     user: *mut u8,
@@ -28,7 +28,7 @@ pub(crate) unsafe extern "C-unwind" fn pcap_dispatch(
 
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C-unwind" fn pcap_loop(
-    handle: *mut Handle,
+    handle: *mut PcapHandle,
     count: c_int,
     callback: Handler,
     user: *mut u8,
@@ -42,7 +42,7 @@ pub(crate) unsafe extern "C-unwind" fn pcap_loop(
 
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C-unwind" fn pcap_next(
-    handle: *mut Handle,
+    handle: *mut PcapHandle,
     header: *mut PacketHeader,
 ) -> *const u8 {
     // SAFETY: the contract of pcap_next(3).
@@ -63,7 +63,7 @@ pub(crate) unsafe extern "C-unwind" fn pcap_next(
 
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C-unwind" fn pcap_next_ex(
-    handle: *mut Handle,
+    handle: *mut PcapHandle,
     header: *mut *mut PacketHeader,
     bytes: *mut *const u8,
 ) -> c_int {
@@ -86,7 +86,7 @@ pub(crate) unsafe extern "C-unwind" fn pcap_next_ex(
 }
 
 #[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn pcap_breakloop(handle: *mut Handle) {
+pub(crate) unsafe extern "C" fn pcap_breakloop(handle: *mut PcapHandle) {
     // No lock, and nothing that may panic: a signal handler calls it.
     // SAFETY: the contract of pcap_breakloop(3).
     let Some(handle) = (unsafe { handle.as_ref() }) else { return };
@@ -95,8 +95,11 @@ pub(crate) unsafe extern "C" fn pcap_breakloop(handle: *mut Handle) {
 }
 
 #[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn pcap_getnonblock(handle: *mut Handle, error: *mut c_char) -> c_int {
-    let nonblock = |handle: &Handle| {
+pub(crate) unsafe extern "C" fn pcap_getnonblock(
+    handle: *mut PcapHandle,
+    error: *mut c_char,
+) -> c_int {
+    let nonblock = |handle: &PcapHandle| {
         forward!(handle, pcap_getnonblock(error));
         let nonblock = handle.with_live(|live| live.options.nonblock);
         nonblock.map_or_else(|status| status, c_int::from)
@@ -107,16 +110,16 @@ pub(crate) unsafe extern "C" fn pcap_getnonblock(handle: *mut Handle, error: *mu
 
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn pcap_setnonblock(
-    handle: *mut Handle,
+    handle: *mut PcapHandle,
     nonblock: c_int,
     error: *mut c_char,
 ) -> c_int {
-    let set = |handle: &Handle| {
+    let set = |handle: &PcapHandle| {
         forward!(handle, pcap_setnonblock(nonblock, error));
         let set = handle.with(|inner| match &mut inner.state {
-            State::Created(options, _) => options.nonblock = nonblock != 0,
-            State::Live(live) => live.options.nonblock = nonblock != 0,
-            State::Forwarded => {}
+            HandleState::Created(options, _) => options.nonblock = nonblock != 0,
+            HandleState::Live(live) => live.options.nonblock = nonblock != 0,
+            HandleState::Forwarded => {}
         });
         if set.is_some() { 0 } else { status::ERROR }
     };
@@ -125,8 +128,8 @@ pub(crate) unsafe extern "C" fn pcap_setnonblock(
 }
 
 #[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn pcap_fileno(handle: *mut Handle) -> c_int {
-    let fileno = |handle: &Handle| {
+pub(crate) unsafe extern "C" fn pcap_fileno(handle: *mut PcapHandle) -> c_int {
+    let fileno = |handle: &PcapHandle| {
         forward!(handle, pcap_fileno());
         descriptor(handle)
     };
@@ -135,8 +138,8 @@ pub(crate) unsafe extern "C" fn pcap_fileno(handle: *mut Handle) -> c_int {
 }
 
 #[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn pcap_get_selectable_fd(handle: *mut Handle) -> c_int {
-    let selectable = |handle: &Handle| {
+pub(crate) unsafe extern "C" fn pcap_get_selectable_fd(handle: *mut PcapHandle) -> c_int {
+    let selectable = |handle: &PcapHandle| {
         forward!(handle, pcap_get_selectable_fd());
         descriptor(handle)
     };
@@ -147,9 +150,9 @@ pub(crate) unsafe extern "C" fn pcap_get_selectable_fd(handle: *mut Handle) -> c
 /// Always null: the descriptor becomes readable in time.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn pcap_get_required_select_timeout(
-    handle: *mut Handle,
+    handle: *mut PcapHandle,
 ) -> *const libc::timeval {
-    let timeout = |handle: &Handle| {
+    let timeout = |handle: &PcapHandle| {
         forward!(handle, pcap_get_required_select_timeout());
         ptr::null()
     };
@@ -161,13 +164,13 @@ pub(crate) unsafe extern "C" fn pcap_get_required_select_timeout(
 ///
 /// # Safety
 /// The callback may be called with `user`, a header and its bytes.
-unsafe fn dispatch(handle: &Handle, count: c_int, callback: Handler, user: *mut u8) -> c_int {
+unsafe fn dispatch(handle: &PcapHandle, count: c_int, callback: Handler, user: *mut u8) -> c_int {
     // SAFETY: by contract.
     match unsafe { read(handle, count, callback, user) } {
-        Ok(Outcome::Read(n)) => c_int::try_from(n).unwrap_or(c_int::MAX),
+        Ok(ReadEnd::Read(n)) => c_int::try_from(n).unwrap_or(c_int::MAX),
         // A program that retries after 0 would loop for ever.
-        Ok(Outcome::Broken | Outcome::End) => status::ERROR_BREAK,
-        Ok(Outcome::Failed(why)) => handle.fail(&why),
+        Ok(ReadEnd::Broken | ReadEnd::End) => status::ERROR_BREAK,
+        Ok(ReadEnd::Failed(why)) => handle.fail(&why),
         Err(status) => status,
     }
 }
@@ -176,21 +179,21 @@ unsafe fn dispatch(handle: &Handle, count: c_int, callback: Handler, user: *mut 
 ///
 /// # Safety
 /// As [`dispatch`].
-unsafe fn run(handle: &Handle, count: c_int, callback: Handler, user: *mut u8) -> c_int {
+unsafe fn run(handle: &PcapHandle, count: c_int, callback: Handler, user: *mut u8) -> c_int {
     let mut left = count;
     loop {
         // SAFETY: by contract.
         match unsafe { read(handle, left, callback, user) } {
-            Ok(Outcome::Read(n)) if count > 0 => {
+            Ok(ReadEnd::Read(n)) if count > 0 => {
                 left = left.saturating_sub(c_int::try_from(n).unwrap_or(c_int::MAX));
                 if left <= 0 {
                     return 0;
                 }
             }
-            Ok(Outcome::Read(_)) => {}
-            Ok(Outcome::End) => return 0,
-            Ok(Outcome::Broken) => return status::ERROR_BREAK,
-            Ok(Outcome::Failed(why)) => return handle.fail(&why),
+            Ok(ReadEnd::Read(_)) => {}
+            Ok(ReadEnd::End) => return 0,
+            Ok(ReadEnd::Broken) => return status::ERROR_BREAK,
+            Ok(ReadEnd::Failed(why)) => return handle.fail(&why),
             Err(status) => return status,
         }
     }
@@ -201,11 +204,11 @@ unsafe fn run(handle: &Handle, count: c_int, callback: Handler, user: *mut u8) -
 /// # Safety
 /// As [`dispatch`].
 unsafe fn read(
-    handle: &Handle,
+    handle: &PcapHandle,
     count: c_int,
     callback: Handler,
     user: *mut u8,
-) -> Result<Outcome, c_int> {
+) -> Result<ReadEnd, c_int> {
     let count = if count <= 0 { c_int::MAX } else { count };
     let (reader, request) = reader(handle, count.unsigned_abs() as usize)?;
     let Some(callback) = callback else { return Err(handle.fail("no callback")) };
@@ -222,33 +225,36 @@ unsafe fn read(
 ///
 /// # Safety
 /// The handle is open during the call.
-unsafe fn next(handle: &Handle, found: impl FnOnce(&mut PacketHeader, &[u8])) -> c_int {
+unsafe fn next(handle: &PcapHandle, found: impl FnOnce(&mut PacketHeader, &[u8])) -> c_int {
     let outcome = reader(handle, 1).map(|(reader, request)| {
         // SAFETY: it stays as long as the handle.
         unsafe { reader.as_ref() }.read_one(request, &handle.breaker, found)
     });
     match outcome {
-        Ok(Outcome::Read(n)) => c_int::try_from(n).unwrap_or(1),
-        Ok(Outcome::Broken | Outcome::End) => status::ERROR_BREAK,
-        Ok(Outcome::Failed(why)) => handle.fail(&why),
+        Ok(ReadEnd::Read(n)) => c_int::try_from(n).unwrap_or(1),
+        Ok(ReadEnd::Broken | ReadEnd::End) => status::ERROR_BREAK,
+        Ok(ReadEnd::Failed(why)) => handle.fail(&why),
         Err(status) => status,
     }
 }
 
 /// The reader, which lives as long as the handle, and the request. Callbacks and other threads can
 /// use the handle.
-fn reader(handle: &Handle, count: usize) -> Result<(NonNull<Reader>, Request), c_int> {
+fn reader(
+    handle: &PcapHandle,
+    count: usize,
+) -> Result<(NonNull<PacketReader>, ReadRequest), c_int> {
     handle.with_live(|live| {
         let (nonblock, timeout) = (live.options.nonblock, live.options.timeout_ms);
-        (NonNull::from(live.reader()), Request { count, nonblock, insists: timeout == 0 })
+        (NonNull::from(live.reader()), ReadRequest { count, nonblock, insists: timeout == 0 })
     })
 }
 
 /// The descriptor of a capture. A handle that is not activated has none.
-fn descriptor(handle: &Handle) -> c_int {
+fn descriptor(handle: &PcapHandle) -> c_int {
     let found = handle.with(|inner| match &mut inner.state {
-        State::Live(live) => live.selectable(),
-        State::Created(..) | State::Forwarded => Ok(status::ERROR),
+        HandleState::Live(live) => live.selectable(),
+        HandleState::Created(..) | HandleState::Forwarded => Ok(status::ERROR),
     });
     match found {
         Some(Ok(fd)) => fd,

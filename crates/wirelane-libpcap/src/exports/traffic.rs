@@ -7,20 +7,20 @@ use wirelane_filter::Instruction;
 
 use super::guard::{self, forward};
 use crate::abi::{Program, Statistics, direction};
-use crate::failure::Failure;
-use crate::handle::Handle;
-use crate::live::Live;
+use crate::failure::PcapFailure;
+use crate::handle::PcapHandle;
+use crate::live::LiveHandle;
 
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn pcap_setfilter(
-    handle: *mut Handle,
+    handle: *mut PcapHandle,
     program: *mut Program,
 ) -> c_int {
-    let set = |handle: &Handle| {
+    let set = |handle: &PcapHandle| {
         forward!(handle, pcap_setfilter(program));
         // SAFETY: null or a program, by the contract of pcap_setfilter(3).
         let Some(program) = (unsafe { program.as_ref() }) else {
-            return done(handle, |_| Err(Failure::new("setfilter: No filter specified")));
+            return done(handle, |_| Err(PcapFailure::new("setfilter: No filter specified")));
         };
         let copy = |insn: &libc::sock_filter| {
             let libc::sock_filter { code, jt, jf, k } = *insn;
@@ -41,8 +41,11 @@ pub(crate) unsafe extern "C" fn pcap_setfilter(
 }
 
 #[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn pcap_setdirection(handle: *mut Handle, wanted: c_uint) -> c_int {
-    let set = |handle: &Handle| {
+pub(crate) unsafe extern "C" fn pcap_setdirection(
+    handle: *mut PcapHandle,
+    wanted: c_uint,
+) -> c_int {
+    let set = |handle: &PcapHandle| {
         forward!(handle, pcap_setdirection(wanted));
         match c_int::try_from(wanted) {
             Ok(wanted @ (direction::IN | direction::OUT | direction::INOUT)) => {
@@ -57,11 +60,11 @@ pub(crate) unsafe extern "C" fn pcap_setdirection(handle: *mut Handle, wanted: c
 
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn pcap_inject(
-    handle: *mut Handle,
+    handle: *mut PcapHandle,
     packet: *const c_void,
     len: usize,
 ) -> c_int {
-    let send = |handle: &Handle| {
+    let send = |handle: &PcapHandle| {
         forward!(handle, pcap_inject(packet, len));
         let bytes = match c_int::try_from(len) {
             Err(_) => {
@@ -84,11 +87,11 @@ pub(crate) unsafe extern "C" fn pcap_inject(
 
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn pcap_sendpacket(
-    handle: *mut Handle,
+    handle: *mut PcapHandle,
     packet: *const u8,
     len: c_int,
 ) -> c_int {
-    let send = |handle: &Handle| {
+    let send = |handle: &PcapHandle| {
         forward!(handle, pcap_sendpacket(packet, len));
         let bytes = match usize::try_from(len) {
             Ok(0) | Err(_) => {
@@ -109,10 +112,10 @@ pub(crate) unsafe extern "C" fn pcap_sendpacket(
 
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn pcap_stats(
-    handle: *mut Handle,
+    handle: *mut PcapHandle,
     statistics: *mut Statistics,
 ) -> c_int {
-    let read = |handle: &Handle| {
+    let read = |handle: &PcapHandle| {
         forward!(handle, pcap_stats(statistics));
         done(handle, |live| {
             let totals = live.totals()?;
@@ -140,18 +143,21 @@ unsafe fn bytes<'a>(start: *const u8, len: usize) -> Option<&'a [u8]> {
 }
 
 /// Sends the packet; a null packet gives the error of the system call.
-fn transmit(live: &mut Live, packet: Option<&[u8]>) -> Result<usize, Failure> {
-    live.send(packet.ok_or_else(|| Failure::errno("send", libc::EFAULT))?)
+fn transmit(live: &mut LiveHandle, packet: Option<&[u8]>) -> Result<usize, PcapFailure> {
+    live.send(packet.ok_or_else(|| PcapFailure::errno("send", libc::EFAULT))?)
 }
 
 /// libpcap's error for wrong lengths, with the current errno.
 fn refusal(text: &str) -> String {
     let errno = std::io::Error::last_os_error().raw_os_error().unwrap_or(0);
-    Failure::errno(text, errno).text
+    PcapFailure::errno(text, errno).text
 }
 
 /// Runs `work` on the capture, and returns its result or the handle's status.
-fn done(handle: &Handle, work: impl FnOnce(&mut Live) -> Result<c_int, Failure>) -> c_int {
+fn done(
+    handle: &PcapHandle,
+    work: impl FnOnce(&mut LiveHandle) -> Result<c_int, PcapFailure>,
+) -> c_int {
     match handle.with_live(work) {
         Ok(Ok(result)) => result,
         Ok(Err(failure)) => handle.fail_with(&failure),

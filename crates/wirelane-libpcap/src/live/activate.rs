@@ -8,12 +8,12 @@ use wirelane::port::{Backend, Port, PortInfo, PortMode, Rx, open as open_port};
 use wirelane_os::iface;
 use wirelane_os::packet::PacketSocket;
 
-use super::links::Links;
-use super::merge::Bounds;
-use super::options::Options;
+use super::links::LinkTypes;
+use super::merge::WaitLimits;
+use super::options::HandleOptions;
 use crate::abi::{status, timestamp};
-use crate::device::Opening;
-use crate::failure::Failure;
+use crate::device::PortOpening;
+use crate::failure::PcapFailure;
 
 /// The library that activates a handle.
 #[derive(Debug, PartialEq, Eq)]
@@ -26,25 +26,28 @@ pub(crate) enum Activation {
 }
 
 /// An open port that has not started.
-pub(super) struct Opened {
+pub(super) struct OpenedPort {
     pub(super) port: Port,
-    pub(super) links: Links,
+    pub(super) links: LinkTypes,
     /// The snap length in force.
     pub(super) snaplen: c_int,
-    pub(super) warning: Option<Failure>,
+    pub(super) warning: Option<PcapFailure>,
 }
 
 /// Selects the library that can activate an interface.
 ///
 /// # Errors
 /// There is no such interface.
-pub(crate) fn examine(options: &Options, opening: &Opening) -> Result<Activation, Failure> {
+pub(crate) fn examine(
+    options: &HandleOptions,
+    opening: &PortOpening,
+) -> Result<Activation, PcapFailure> {
     if !opening.is_packet() {
         return Ok(Activation::Ours);
     }
     let name = opening.spec.name_text();
     if name.len() > iface::NAME_MAX {
-        return Err(Failure::status(status::ERROR_NO_SUCH_DEVICE));
+        return Err(PcapFailure::status(status::ERROR_NO_SUCH_DEVICE));
     }
     let adapter = [timestamp::ADAPTER, timestamp::ADAPTER_UNSYNCED];
     let by_adapter = options.timestamp_type.is_some_and(|kind| adapter.contains(&kind));
@@ -52,7 +55,7 @@ pub(crate) fn examine(options: &Options, opening: &Opening) -> Result<Activation
     if options.monitor || by_adapter || !all.contains(&options.protocol) {
         return Ok(Activation::Real);
     }
-    let links = Links::of_interface(name, hardware_type(name)?);
+    let links = LinkTypes::of_interface(name, hardware_type(name)?);
     Ok(if links.is_some() { Activation::Ours } else { Activation::Real })
 }
 
@@ -61,7 +64,10 @@ pub(crate) fn examine(options: &Options, opening: &Opening) -> Result<Activation
 /// # Errors
 /// libpcap's status for a missing device, missing permission or an interface that is down; or the
 /// error of opening the port.
-pub(super) fn open(options: &Options, opening: &Opening) -> Result<Opened, Failure> {
+pub(super) fn open(
+    options: &HandleOptions,
+    opening: &PortOpening,
+) -> Result<OpenedPort, PcapFailure> {
     let snaplen = match options.snaplen {
         1..=MAX_SNAPLEN => options.snaplen,
         _ => MAX_SNAPLEN,
@@ -79,7 +85,7 @@ pub(super) fn open(options: &Options, opening: &Opening) -> Result<Opened, Failu
         if !flags.map_err(|error| no_device("SIOCGIFFLAGS", &error))?.is_up() {
             // libpcap checks permissions before it finds that the interface is down.
             drop(PacketSocket::open().map_err(|error| socket_failure(error.errno()))?);
-            return Err(Failure::status(status::ERROR_IFACE_NOT_UP));
+            return Err(PcapFailure::status(status::ERROR_IFACE_NOT_UP));
         }
         let said = |key: &str| spec.options.iter().any(|(said, _)| said == key);
         if let Some(all) = opening.ring.filter(|_| !said("ring")) {
@@ -94,35 +100,35 @@ pub(super) fn open(options: &Options, opening: &Opening) -> Result<Opened, Failu
         }
     }
     let port = open_port(spec, &open).map_err(|error| match error.errno() {
-        Some(libc::ENETDOWN) => Failure::status(status::ERROR_IFACE_NOT_UP),
-        Some(libc::ENODEV) => Failure::status(status::ERROR_NO_SUCH_DEVICE),
+        Some(libc::ENETDOWN) => PcapFailure::status(status::ERROR_IFACE_NOT_UP),
+        Some(libc::ENODEV) => PcapFailure::status(status::ERROR_NO_SUCH_DEVICE),
         errno @ Some(libc::EPERM | libc::EACCES) if opening.is_packet() => socket_failure(errno),
-        _ => Failure::from(error),
+        _ => PcapFailure::from(error),
     })?;
     let links = match opening.is_packet() {
         true => {
             let name = opening.spec.name_text();
-            Links::of_interface(name, hardware_type(name)?)
+            LinkTypes::of_interface(name, hardware_type(name)?)
         }
         false => None,
     };
-    let links = links.unwrap_or_else(|| Links::of_link_type(port.info().link_type));
-    Ok(Opened { port, links, snaplen, warning: None })
+    let links = links.unwrap_or_else(|| LinkTypes::of_link_type(port.info().link_type));
+    Ok(OpenedPort { port, links, snaplen, warning: None })
 }
 
 /// How long these ends may delay packets to keep them in order of time.
-pub(super) fn bounds(info: &PortInfo, ends: &[Rx], options: &Options) -> Bounds {
+pub(super) fn bounds(info: &PortInfo, ends: &[Rx], options: &HandleOptions) -> WaitLimits {
     const BYTES_PER_MS: usize = 125_000;
     let ring = ends.iter().filter_map(Rx::ring_bytes).min().unwrap_or(usize::MAX);
     // A nap ends before traffic of 1 Gbit/s fills most of a ring.
     let millis = u64::try_from(ring / 8 * 7 / BYTES_PER_MS).unwrap_or(u64::MAX);
     // TPACKET_V2 delivers each packet at once, so an empty ring holds nothing back.
     let one_by_one = info.mode == PortMode::TpacketV2;
-    Bounds {
+    WaitLimits {
         ring,
         wait: Duration::from_nanos(info.lateness) + GRACE,
         nap: (latency(options) / 4).min(Duration::from_millis(millis)),
-        disorder: if one_by_one { Duration::ZERO } else { Bounds::DISORDER },
+        disorder: if one_by_one { Duration::ZERO } else { WaitLimits::DISORDER },
         sleeps: info.backend == Backend::Packet,
     }
 }
@@ -139,14 +145,14 @@ const MAX_SNAPLEN: c_int = 262_144;
 
 /// Whether packets are delivered one by one: the program requests immediate mode, or its timeout is
 /// too short for blocks.
-fn is_immediate(options: &Options) -> bool {
+fn is_immediate(options: &HandleOptions) -> bool {
     const LONGEST: c_int = 4;
     options.immediate || (1..=LONGEST).contains(&options.timeout_ms)
 }
 
 /// How long a packet may wait for others in its block. Two rings are in step after two block times,
 /// so a long timeout is divided.
-fn latency(options: &Options) -> Duration {
+fn latency(options: &HandleOptions) -> Duration {
     /// The kernel's default block timeout (`DEFAULT_PRB_RETIRE_TOV`), used if the program sets
     /// none.
     const DEFAULT: u64 = 8;
@@ -162,22 +168,22 @@ fn latency(options: &Options) -> Duration {
 }
 
 /// The error of a failed socket(2): no permission, or another reason.
-fn socket_failure(errno: Option<i32>) -> Failure {
-    let failure = Failure::errno("socket", errno.unwrap_or(0));
+fn socket_failure(errno: Option<i32>) -> PcapFailure {
+    let failure = PcapFailure::errno("socket", errno.unwrap_or(0));
     match errno {
         Some(libc::EPERM | libc::EACCES) => failure.with_status(status::ERROR_PERM_DENIED),
         _ => failure,
     }
 }
 
-fn hardware_type(name: &str) -> Result<u16, Failure> {
+fn hardware_type(name: &str) -> Result<u16, PcapFailure> {
     iface::link_type(name).map_err(|error| no_device("SIOCGIFHWADDR", &error))
 }
 
 /// `PCAP_ERROR_NO_SUCH_DEVICE`, or another error of the call.
-fn no_device(call: &str, error: &wirelane_os::OsError) -> Failure {
+fn no_device(call: &str, error: &wirelane_os::OsError) -> PcapFailure {
     match error.errno() {
-        Some(libc::ENODEV | libc::EINVAL) => Failure::status(status::ERROR_NO_SUCH_DEVICE),
-        errno => Failure::errno(call, errno.unwrap_or(0)),
+        Some(libc::ENODEV | libc::EINVAL) => PcapFailure::status(status::ERROR_NO_SUCH_DEVICE),
+        errno => PcapFailure::errno(call, errno.unwrap_or(0)),
     }
 }

@@ -21,10 +21,10 @@ use wirelane_filter::{Instruction, Metadata, Packet};
 use super::foreign::Foreign;
 use super::sift::{Sift, Sifts};
 use crate::abi::direction;
-use crate::failure::Failure;
+use crate::failure::PcapFailure;
 
 /// The filter and the direction in force.
-pub(crate) struct Choice {
+pub(crate) struct FilterInForce {
     /// The kernel runs the program.
     is_packet: bool,
     /// Packets that the filter rejects go to the host (`xdp:`).
@@ -41,7 +41,7 @@ pub(crate) struct Choice {
 /// How long a CPU may take between stamping a packet and running the ring's filter.
 const SLACK: u64 = 10_000_000;
 
-impl Choice {
+impl FilterInForce {
     /// Accepts every packet.
     pub(super) fn new(backend: Backend, link_type: u16, interface_index: u32) -> Self {
         Self {
@@ -70,7 +70,7 @@ impl Choice {
         instructions: &[Instruction],
         control: &dyn Control,
         sifts: &Sifts,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), PcapFailure> {
         let program = Program::new(self.link_type, instructions.to_vec());
         let attached = match &program {
             Ok(program) if self.is_packet || self.takes => {
@@ -87,7 +87,7 @@ impl Choice {
         // Packets already in the rings are not filtered by a program that needs metadata of the
         // kernel.
         if judge.is_none() && !attached {
-            return Err(Failure::new("BPF program is not valid"));
+            return Err(PcapFailure::new("BPF program is not valid"));
         }
         if !attached && self.is_packet {
             control.set_filter(None)?;

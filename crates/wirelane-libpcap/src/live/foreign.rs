@@ -5,11 +5,11 @@ use std::ffi::{c_int, c_uint};
 
 use wirelane_filter::Instruction;
 
-use crate::real::{self, Library};
+use crate::real::{self, RealLibrary};
 
 /// A program that libpcap has validated.
 pub(super) struct Foreign {
-    library: &'static Library,
+    library: &'static RealLibrary,
     instructions: Vec<libc::sock_filter>,
 }
 

@@ -14,13 +14,13 @@ const DOCSIS: c_int = 143;
 
 /// The current type, and the other choices.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Links {
+pub(crate) struct LinkTypes {
     pub(crate) current: c_int,
     /// The list of `pcap_list_datalinks`; empty if there is no choice.
     pub(crate) choice: Vec<c_int>,
 }
 
-impl Links {
+impl LinkTypes {
     /// Of an interface of type `hardware` (`ARPHRD_…`). `None` if Wirelane's frames differ from
     /// libpcap's: libpcap removes their header ("cooked"), or they have a switch's tag.
     pub(crate) fn of_interface(name: &str, hardware: u16) -> Option<Self> {
@@ -85,16 +85,16 @@ mod tests {
 
     #[test]
     fn ethernet_may_be_docsis_and_others_have_no_choice() {
-        let mut links = Links::of_interface("eth0", ETHER).unwrap();
+        let mut links = LinkTypes::of_interface("eth0", ETHER).unwrap();
         assert_eq!(links.list(), [EN10MB, DOCSIS]);
         assert!(links.choose(DOCSIS) && !links.choose(RAW) && links.current == DOCSIS);
-        assert_eq!(Links::of_interface("lo", LOOPBACK).unwrap().list(), [EN10MB]);
-        assert_eq!(Links::of_interface("tun0", NONE).unwrap().current, RAW);
+        assert_eq!(LinkTypes::of_interface("lo", LOOPBACK).unwrap().list(), [EN10MB]);
+        assert_eq!(LinkTypes::of_interface("tun0", NONE).unwrap().current, RAW);
         for (name, hardware) in
             [("ppp0", 512), ("isdn0", ETHER), ("can0", 280), ("cdma_rmnet1", ETHER)]
         {
-            assert_eq!(Links::of_interface(name, hardware), None, "{name}");
+            assert_eq!(LinkTypes::of_interface(name, hardware), None, "{name}");
         }
-        assert_eq!(Links::of_link_type(101).current, RAW);
+        assert_eq!(LinkTypes::of_link_type(101).current, RAW);
     }
 }

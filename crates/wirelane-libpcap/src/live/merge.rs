@@ -21,11 +21,11 @@ use wirelane::internal::clock;
 use wirelane::port::Rx;
 use wirelane::{Error, Frame};
 
-use super::input::{Input, Wish};
+use super::input::{ReceiveInput, Wish};
 
 /// Limits on waiting for the order of time.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Bounds {
+pub(crate) struct WaitLimits {
     /// Bytes of each ring. Half of them may wait for other rings.
     pub(crate) ring: usize,
     /// The longest wait for an end that makes no promise.
@@ -39,7 +39,7 @@ pub(crate) struct Bounds {
     pub(crate) sleeps: bool,
 }
 
-impl Bounds {
+impl WaitLimits {
     /// The usual disorder.
     pub(crate) const DISORDER: Duration = Duration::from_millis(1);
 
@@ -56,12 +56,12 @@ impl Bounds {
 const SHORTEST_NAP: Duration = Duration::from_micros(50);
 
 /// Merges receiving ends. See the [module documentation](self).
-pub(crate) struct Merge {
-    inputs: Vec<Input>,
+pub(crate) struct ReceiveMerge {
+    inputs: Vec<ReceiveInput>,
     /// A heap of all inputs, smallest key first.
-    order: Vec<Place>,
-    bounds: Bounds,
-    /// [`Bounds::disorder`] in nanoseconds.
+    order: Vec<HeapEntry>,
+    bounds: WaitLimits,
+    /// [`WaitLimits::disorder`] in nanoseconds.
     disorder: u64,
     /// Counts rounds: within a round, an end without frames is asked once.
     look: u32,
@@ -78,10 +78,10 @@ pub(crate) struct Merge {
     failure: Option<Error>,
 }
 
-/// The result of [`Merge::next`].
-pub(crate) enum Step<'a> {
+/// The result of [`ReceiveMerge::next`].
+pub(crate) enum MergeStep<'a> {
     /// Frames of one end, at least one. The first may leave, and later ones up to this time. Then
-    /// call [`Merge::left`].
+    /// call [`ReceiveMerge::left`].
     Frames(&'a [Frame], u64),
     /// No frame may leave now.
     Nothing,
@@ -93,7 +93,7 @@ pub(crate) enum Step<'a> {
 
 /// An input in the heap.
 #[derive(Clone, Copy, Debug)]
-struct Place {
+struct HeapEntry {
     /// Twice the time of its first frame, or twice its promise plus one if it has none: a frame
     /// precedes a promise of the same time.
     key: u64,
@@ -111,12 +111,12 @@ const NEVER: u32 = u32::MAX;
 /// The latest time that fits a key.
 const LAST: u64 = u64::MAX / 2 - 1;
 
-impl Merge {
-    pub(crate) fn new(ends: Vec<Rx>, bounds: Bounds) -> Self {
+impl ReceiveMerge {
+    pub(crate) fn new(ends: Vec<Rx>, bounds: WaitLimits) -> Self {
         let count = u32::try_from(ends.len()).unwrap_or(u32::MAX);
         Self {
-            inputs: ends.into_iter().map(Input::new).collect(),
-            order: (0..count).map(|input| Place { key: 1, input, asked: NEVER }).collect(),
+            inputs: ends.into_iter().map(ReceiveInput::new).collect(),
+            order: (0..count).map(|input| HeapEntry { key: 1, input, asked: NEVER }).collect(),
             bounds,
             disorder: bounds.disorder_ns(),
             look: 1,
@@ -130,17 +130,17 @@ impl Merge {
         }
     }
 
-    /// The next frames. Asks each end without frames once before it returns [`Step::Nothing`].
+    /// The next frames. Asks each end without frames once before it returns [`MergeStep::Nothing`].
     #[inline]
-    pub(crate) fn next(&mut self) -> Step<'_> {
+    pub(crate) fn next(&mut self) -> MergeStep<'_> {
         loop {
-            let Some(first) = self.order.first().copied() else { return Step::End };
+            let Some(first) = self.order.first().copied() else { return MergeStep::End };
             if first.key & 1 == 0 {
                 let limit = self.limit();
                 let until = if limit == ENDED { u64::MAX } else { limit >> 1 };
                 return match self.inputs.get(first.input as usize) {
-                    Some(input) => Step::Frames(input.frames(), until),
-                    None => Step::End,
+                    Some(input) => MergeStep::Frames(input.frames(), until),
+                    None => MergeStep::End,
                 };
             }
             if first.key == ENDED || first.asked == self.look {
@@ -150,7 +150,7 @@ impl Merge {
         }
     }
 
-    /// Releases the first `n` frames of the last [`Step::Frames`].
+    /// Releases the first `n` frames of the last [`MergeStep::Frames`].
     #[inline]
     pub(crate) fn left(&mut self, n: usize) {
         let Some(first) = self.order.first().copied() else { return };
@@ -163,7 +163,7 @@ impl Merge {
         }
         input.left(n);
         let key = key(input, self.floor, self.disorder);
-        self.set_first(Place { key, ..first });
+        self.set_first(HeapEntry { key, ..first });
     }
 
     /// How often frames left that were older than a frame before them.
@@ -172,10 +172,10 @@ impl Merge {
         self.late
     }
 
-    /// Whether an end has received since the last call of [`Merge::each_touched`].
+    /// Whether an end has received since the last call of [`ReceiveMerge::each_touched`].
     #[inline]
     pub(crate) fn is_touched(&self) -> bool {
-        self.inputs.iter().any(Input::is_touched)
+        self.inputs.iter().any(ReceiveInput::is_touched)
     }
 
     /// Calls `show` with the position of each end that has received since the last call.
@@ -187,8 +187,8 @@ impl Merge {
         }
     }
 
-    /// How long to wait for [`Merge::descriptors`] after [`Step::Nothing`]: zero if frames may
-    /// leave, `None` without a limit.
+    /// How long to wait for [`ReceiveMerge::descriptors`] after [`MergeStep::Nothing`]: zero if
+    /// frames may leave, `None` without a limit.
     pub(crate) fn pause(&mut self) -> Option<Duration> {
         self.ask_all();
         let mut time = match self.inputs.iter().any(|input| input.head().is_some()) {
@@ -204,7 +204,7 @@ impl Merge {
                 Wish::End => {}
             }
         }
-        let is_frame = |place: &Place| place.key & 1 == 0;
+        let is_frame = |place: &HeapEntry| place.key & 1 == 0;
         let is_ready = self.order.first().is_none_or(is_frame)
             || self.order.iter().all(|place| place.key == ENDED)
             || self.failure.is_some();
@@ -252,17 +252,17 @@ impl Merge {
     /// The smallest key of the inputs other than the first.
     #[inline]
     fn limit(&self) -> u64 {
-        let key = |place: Option<&Place>| place.map_or(ENDED, |place| place.key);
+        let key = |place: Option<&HeapEntry>| place.map_or(ENDED, |place| place.key);
         key(self.order.get(1)).min(key(self.order.get(2)))
     }
 
     #[cold]
-    fn nothing(&mut self, all_ended: bool) -> Step<'_> {
+    fn nothing(&mut self, all_ended: bool) -> MergeStep<'_> {
         self.look = self.look.wrapping_add(1);
         match &self.failure {
-            Some(failure) => Step::Failed(failure),
-            None if all_ended => Step::End,
-            None => Step::Nothing,
+            Some(failure) => MergeStep::Failed(failure),
+            None if all_ended => MergeStep::End,
+            None => MergeStep::Nothing,
         }
     }
 
@@ -279,7 +279,7 @@ impl Merge {
     }
 
     #[inline]
-    fn refill(&mut self, place: &mut Place, look: u32) {
+    fn refill(&mut self, place: &mut HeapEntry, look: u32) {
         let Some(input) = self.inputs.get_mut(place.input as usize) else { return };
         if let Err(failure) = input.refill() {
             self.failure.get_or_insert(failure);
@@ -318,7 +318,7 @@ impl Merge {
 
     /// Sinks `place` from the root to its position in the heap.
     #[inline]
-    fn set_first(&mut self, place: Place) {
+    fn set_first(&mut self, place: HeapEntry) {
         let order = self.order.as_mut_slice();
         let mut at = 0;
         loop {
@@ -345,7 +345,7 @@ impl Merge {
 
 /// The key of an input in the heap.
 #[inline]
-fn key(input: &Input, floor: u64, disorder: u64) -> u64 {
+fn key(input: &ReceiveInput, floor: u64, disorder: u64) -> u64 {
     match input.head() {
         Some(time) => time.min(LAST) << 1,
         None if input.wish() == Wish::End => ENDED,

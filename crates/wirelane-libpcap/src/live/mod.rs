@@ -37,86 +37,86 @@ use wirelane_filter::Instruction;
 use wirelane_os::{fork, iface};
 
 use crate::abi::direction;
-use crate::device::Opening;
-use crate::failure::Failure;
-use crate::status::{Status, Totals};
+use crate::device::PortOpening;
+use crate::failure::PcapFailure;
+use crate::status::{StatTotals, Status};
 pub(crate) use activate::{Activation, examine};
-use filter::Choice;
-use links::Links;
-use merge::Merge;
-pub(crate) use options::{Options, Precision};
-pub(crate) use reader::{Outcome, Reader, Request};
-use send::Sender;
+use filter::FilterInForce;
+use links::LinkTypes;
+use merge::ReceiveMerge;
+pub(crate) use options::{HandleOptions, TimestampPrecision};
+pub(crate) use reader::{PacketReader, ReadEnd, ReadRequest};
+use send::PacketSender;
 use sift::Sifts;
-use stats::Counts;
+use stats::CaptureCounts;
 
 /// An activated handle.
-pub(crate) struct Live {
+pub(crate) struct LiveHandle {
     /// The options of activation, with the snap length in force.
-    pub(crate) options: Options,
+    pub(crate) options: HandleOptions,
     /// The source of packets, at a fixed address.
-    reader: Box<Reader>,
+    reader: Box<PacketReader>,
     /// The descriptor for event loops, once the program has asked for it.
     selectable: Option<RawFd>,
     /// Masks, filter and stop of the port.
     pub(crate) control: Arc<dyn Control>,
     /// The types of link headers.
-    pub(crate) links: Links,
+    pub(crate) links: LinkTypes,
     /// The network interface, if it is one.
     pub(crate) interface: Option<String>,
     /// Holds a filter for packets that the rings had before a change.
     pub(crate) sifts: Arc<Sifts>,
-    choice: Choice,
-    sender: Sender,
-    counts: Counts,
+    choice: FilterInForce,
+    sender: PacketSender,
+    counts: CaptureCounts,
     /// The published counters. No thread waits for this lock: a signal handler may have interrupted
     /// its holder.
     status: Arc<Mutex<Status>>,
-    opening: Opening,
+    opening: PortOpening,
     /// The fork generation of the process that opened it or last read from it.
     generation: u64,
     /// The port, closed with the capture.
     _port: Port,
 }
 
-impl Live {
+impl LiveHandle {
     /// Opens the port, which receives packets from now on. A warning does not prevent capturing.
     ///
     /// # Errors
     /// libpcap's errors.
     pub(crate) fn open(
-        options: &Options,
-        opening: &Opening,
-    ) -> Result<(Box<Self>, Option<Failure>), Failure> {
-        let activate::Opened { mut port, links, snaplen, warning } =
+        options: &HandleOptions,
+        opening: &PortOpening,
+    ) -> Result<(Box<Self>, Option<PcapFailure>), PcapFailure> {
+        let activate::OpenedPort { mut port, links, snaplen, warning } =
             activate::open(options, opening)?;
         let interface = opening.interface().map(str::to_owned);
         let rx = port.rx()?;
         let bounds = activate::bounds(port.info(), &rx, options);
         let control = port.control();
         let sender = match opening.is_packet() {
-            true => Sender::of_rings(Arc::clone(&control)),
-            false => Sender::of_ends(port.tx_if_any(false)?),
+            true => PacketSender::of_rings(Arc::clone(&control)),
+            false => PacketSender::of_ends(port.tx_if_any(false)?),
         };
         let promiscuous = interface.as_deref().filter(|_| options.promiscuous);
         let counters = rx.iter().map(|rx| Arc::clone(rx.counters())).collect();
-        let counts = Counts::new(Arc::clone(&control), counters, promiscuous);
+        let counts = CaptureCounts::new(Arc::clone(&control), counters, promiscuous);
         let mut status = Status::new(&options.device.to_string_lossy(), port.info(), &rx);
         sender.counters().into_iter().for_each(|counters| status.sends(counters));
         let index = interface.as_deref().and_then(|name| iface::index(name).ok()).unwrap_or(0);
         let info = port.info();
-        let choice = Choice::new(info.backend, info.link_type, index);
+        let choice = FilterInForce::new(info.backend, info.link_type, index);
         port.start()?;
         let status = Arc::new(Mutex::new(status));
         let sifts = Arc::default();
-        let reader = Reader::new(
-            Merge::new(rx, bounds),
+        let reader = PacketReader::new(
+            ReceiveMerge::new(rx, bounds),
             options.precision,
             Arc::clone(&status),
             Arc::clone(&sifts),
         );
         let live = Self {
-            options: Options { snaplen, ..options.clone() },
+            options: HandleOptions { snaplen, ..options.clone() },
             reader: Box::new(reader),
             selectable: None,
             control,
@@ -138,7 +138,7 @@ impl Live {
     ///
     /// # Errors
     /// The program is invalid, or the system refuses it.
-    pub(crate) fn set_filter(&mut self, program: &[Instruction]) -> Result<(), Failure> {
+    pub(crate) fn set_filter(&mut self, program: &[Instruction]) -> Result<(), PcapFailure> {
         self.choice.set_filter(program, self.control.as_ref(), &self.sifts)
     }
 
@@ -146,7 +146,7 @@ impl Live {
     ///
     /// # Errors
     /// The port cannot tell them apart, or the system refuses.
-    pub(crate) fn set_direction(&mut self, direction: c_int) -> Result<(), Failure> {
+    pub(crate) fn set_direction(&mut self, direction: c_int) -> Result<(), PcapFailure> {
         let (received, sent) = (direction != direction::OUT, direction != direction::IN);
         self.control.set_mask(self.opening.mask(received, sent))?;
         self.choice.set_direction(direction, &self.sifts);
@@ -157,7 +157,7 @@ impl Live {
     ///
     /// # Errors
     /// libpcap's error for a failed send.
-    pub(crate) fn send(&mut self, packet: &[u8]) -> Result<usize, Failure> {
+    pub(crate) fn send(&mut self, packet: &[u8]) -> Result<usize, PcapFailure> {
         let sent = self.sender.send(packet, !self.options.nonblock);
         self.show(Status::sent);
         sent
@@ -167,7 +167,7 @@ impl Live {
     ///
     /// # Errors
     /// The system refuses to read them.
-    pub(crate) fn totals(&mut self) -> Result<Totals, Failure> {
+    pub(crate) fn totals(&mut self) -> Result<StatTotals, PcapFailure> {
         let totals = self.counts.read(self.choice.rejected())?;
         self.show(|status| status.counted(totals));
         Ok(totals)
@@ -181,7 +181,7 @@ impl Live {
     }
 
     /// The reader of packets, which needs no lock of the handle.
-    pub(crate) fn reader(&mut self) -> &Reader {
+    pub(crate) fn reader(&mut self) -> &PacketReader {
         // The process that reads owns the capture: see `is_copy`.
         self.generation = fork::generation();
         &self.reader
@@ -197,11 +197,11 @@ impl Live {
     ///
     /// # Errors
     /// The process has no descriptor left, or another thread reads packets.
-    pub(crate) fn selectable(&mut self) -> Result<RawFd, Failure> {
+    pub(crate) fn selectable(&mut self) -> Result<RawFd, PcapFailure> {
         if let Some(fd) = self.selectable {
             return Ok(fd);
         }
-        let fd = self.reader.selectable().map_err(Failure::new)?;
+        let fd = self.reader.selectable().map_err(PcapFailure::new)?;
         Ok(*self.selectable.insert(fd))
     }
 

@@ -4,11 +4,11 @@ use std::ffi::{CStr, CString, c_int};
 
 use super::timestamps;
 use crate::abi::timestamp;
-use crate::device::Opening;
+use crate::device::PortOpening;
 
 /// The options of a handle, as the program gave them.
 #[derive(Clone, Debug)]
-pub(crate) struct Options {
+pub(crate) struct HandleOptions {
     /// The device.
     pub(crate) device: CString,
     /// `pcap_set_snaplen`; once activated, the one in force.
@@ -29,7 +29,7 @@ pub(crate) struct Options {
     /// The types that the device has; empty if there is no choice.
     pub(crate) timestamp_types: Vec<c_int>,
     /// `pcap_set_tstamp_precision`.
-    pub(crate) precision: Precision,
+    pub(crate) precision: TimestampPrecision,
     /// `pcap_setnonblock`.
     pub(crate) nonblock: bool,
     /// `pcap_set_protocol_linux`; 0 is all protocols.
@@ -38,12 +38,12 @@ pub(crate) struct Options {
 
 /// The unit of the part of a time below a second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Precision {
+pub(crate) enum TimestampPrecision {
     Micro,
     Nano,
 }
 
-impl Precision {
+impl TimestampPrecision {
     /// As `PCAP_TSTAMP_PRECISION_…`.
     pub(crate) fn number(self) -> c_int {
         match self {
@@ -53,9 +53,9 @@ impl Precision {
     }
 }
 
-impl Options {
+impl HandleOptions {
     /// The defaults for a device.
-    pub(crate) fn new(device: &CStr, opening: &Opening) -> Self {
+    pub(crate) fn new(device: &CStr, opening: &PortOpening) -> Self {
         let interface = opening.interface().filter(|_| opening.is_packet());
         Self {
             device: device.to_owned(),
@@ -67,7 +67,7 @@ impl Options {
             buffer_size: 0,
             timestamp_type: None,
             timestamp_types: interface.map(timestamps::types).unwrap_or_default(),
-            precision: Precision::Micro,
+            precision: TimestampPrecision::Micro,
             nonblock: false,
             protocol: 0,
         }

@@ -14,8 +14,8 @@ use std::time::Duration;
 
 use wirelane::{Batch, Error, Frame};
 
-use super::merge::{Merge, Step};
-use super::options::Precision;
+use super::merge::{MergeStep, ReceiveMerge};
+use super::options::TimestampPrecision;
 use super::selectable::Selectable;
 use super::sift::{Sift, Sifts};
 use super::watch;
@@ -24,7 +24,7 @@ use crate::breaker::Breaker;
 use crate::status::Status;
 
 /// The packets of a capture, in order of time, for one thread at a time.
-pub(crate) struct Reader {
+pub(crate) struct PacketReader {
     /// `pthread_self()` of the thread that reads; 0 if none does.
     owner: AtomicUsize,
     /// Incremented by every call that reads, so that a call notices another call within its
@@ -35,11 +35,11 @@ pub(crate) struct Reader {
 }
 
 // SAFETY: the thread that `owner` names uses the rest.
-unsafe impl Sync for Reader {}
+unsafe impl Sync for PacketReader {}
 
 /// The state of the thread that reads.
 struct Desk {
-    merge: Merge,
+    merge: ReceiveMerge,
     status: Arc<Mutex<Status>>,
     /// Made when the program asks for it.
     selectable: Option<Selectable>,
@@ -47,7 +47,7 @@ struct Desk {
     sift: Option<Arc<Sift>>,
     /// The version of `sift`.
     version: u64,
-    clock: Clock,
+    clock: TimeSplitter,
     /// How many frames of the last step were delivered.
     delivered: usize,
     /// How many steps were made.
@@ -68,7 +68,7 @@ const STEPS: u32 = 64;
 
 /// The parameters of a call.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Request {
+pub(crate) struct ReadRequest {
     /// The most packets to read.
     pub(crate) count: usize,
     /// Never wait.
@@ -79,7 +79,7 @@ pub(crate) struct Request {
 
 /// Why reading has ended.
 #[derive(Debug)]
-pub(crate) enum Outcome {
+pub(crate) enum ReadEnd {
     /// This number of packets was read, and no more are available now.
     Read(usize),
     /// `pcap_breakloop` was called.
@@ -91,13 +91,13 @@ pub(crate) enum Outcome {
 }
 
 /// The next action of a call.
-enum Next {
+enum ReadStep {
     /// Deliver the first frame, and later ones up to this time. Frames up to the sift's time need
     /// its acceptance.
     Frames(NonNull<[Frame]>, u64, Option<NonNull<Sift>>),
     /// No frames: wait or return.
     Nothing,
-    Return(Outcome),
+    Return(ReadEnd),
 }
 
 /// How late a break is noticed if the breaker has no descriptor.
@@ -107,11 +107,11 @@ const CLOSED: &str = "Invalid polling request on packet socket";
 /// Only one thread may read.
 const ELSEWHERE: &str = "another thread reads packets of this handle";
 
-impl Reader {
+impl PacketReader {
     /// Reads from `merge`, with times in this precision, and publishes counters in `status`.
     pub(crate) fn new(
-        merge: Merge,
-        precision: Precision,
+        merge: ReceiveMerge,
+        precision: TimestampPrecision,
         status: Arc<Mutex<Status>>,
         sifts: Arc<Sifts>,
     ) -> Self {
@@ -123,7 +123,7 @@ impl Reader {
             sifts: Arc::clone(&sifts),
             sift: None,
             version: 0,
-            clock: Clock { precision, second: 0, start: 0 },
+            clock: TimeSplitter { precision, second: 0, start: 0 },
             delivered: 0,
             steps: 0,
             header: PacketHeader { time, captured: 0, original: 0 },
@@ -148,11 +148,11 @@ impl Reader {
     #[inline]
     pub(crate) fn read(
         &self,
-        request: Request,
+        request: ReadRequest,
         breaker: &Breaker,
         deliver: impl FnMut(&PacketHeader, &[u8]),
-    ) -> Outcome {
-        let Some(turn) = self.begin() else { return Outcome::Failed(ELSEWHERE.into()) };
+    ) -> ReadEnd {
+        let Some(turn) = self.begin() else { return ReadEnd::Failed(ELSEWHERE.into()) };
         let outcome = self.read_all(&turn, request, breaker, deliver);
         // SAFETY: this thread owns it, and the reference ends here.
         unsafe { &mut *self.desk.get() }.finish(outcome)
@@ -162,11 +162,11 @@ impl Reader {
     /// next call.
     pub(crate) fn read_one(
         &self,
-        request: Request,
+        request: ReadRequest,
         breaker: &Breaker,
         found: impl FnOnce(&mut PacketHeader, &[u8]),
-    ) -> Outcome {
-        let request = Request { count: 1, ..request };
+    ) -> ReadEnd {
+        let request = ReadRequest { count: 1, ..request };
         let outcome = self.read(request, breaker, |header, bytes| {
             // SAFETY: `read` borrows nothing of it while it delivers.
             let desk = unsafe { &mut *self.desk.get() };
@@ -174,7 +174,7 @@ impl Reader {
             desk.bytes.clear();
             desk.bytes.extend_from_slice(bytes);
         });
-        if let Outcome::Read(1) = outcome {
+        if let ReadEnd::Read(1) = outcome {
             // SAFETY: what is kept changes in this function only, for one thread at a time.
             let desk = unsafe { &mut *self.desk.get() };
             found(&mut desk.header, &desk.bytes);
@@ -185,28 +185,28 @@ impl Reader {
     #[inline]
     fn read_all(
         &self,
-        turn: &Turn<'_>,
-        request: Request,
+        turn: &ReadCall<'_>,
+        request: ReadRequest,
         breaker: &Breaker,
         mut deliver: impl FnMut(&PacketHeader, &[u8]),
-    ) -> Outcome {
+    ) -> ReadEnd {
         let (mut done, mut passed) = (0, 0);
         let mut has_slept = false;
         loop {
             if passed >= BUFFER && (done > 0 || request.nonblock || !request.insists) {
-                return Outcome::Read(done);
+                return ReadEnd::Read(done);
             }
             // SAFETY: this thread owns it, and the reference ends here.
             let next = unsafe { &mut *self.desk.get() }.next(breaker, done);
             let (frames, until, sift) = match next {
-                Next::Frames(frames, until, sift) => (frames, until, sift),
-                Next::Return(outcome) => return outcome,
-                Next::Nothing => {
+                ReadStep::Frames(frames, until, sift) => (frames, until, sift),
+                ReadStep::Return(outcome) => return outcome,
+                ReadStep::Nothing => {
                     if done > 0 || passed > 0 && !request.insists || request.nonblock {
-                        return Outcome::Read(done);
+                        return ReadEnd::Read(done);
                     }
                     if breaker.take() {
-                        return Outcome::Broken;
+                        return ReadEnd::Broken;
                     }
                     // SAFETY: this thread owns it, and the reference ends with the function.
                     let desk = unsafe { &mut *self.desk.get() };
@@ -214,13 +214,13 @@ impl Reader {
                     // Return soon, because the program may wait for other descriptors, too.
                     let has_waited = desk.selectable.is_some();
                     if has_waited && has_slept {
-                        return Outcome::Read(0);
+                        return ReadEnd::Read(0);
                     }
                     has_slept = true;
                     // If the thread is ended here, the reference ends, too.
                     match desk.sleep(breaker, has_waited.then_some(WAITED)) {
                         Ok(()) => continue,
-                        Err(why) => return Outcome::Failed(why),
+                        Err(why) => return ReadEnd::Failed(why),
                     }
                 }
             };
@@ -252,10 +252,10 @@ impl Reader {
                 deliver(&header, frame.data());
                 // As in libpcap, a break takes precedence over the number of packets read.
                 if breaker.is_raised() && breaker.take() {
-                    return Outcome::Broken;
+                    return ReadEnd::Broken;
                 }
                 if done == request.count {
-                    return Outcome::Read(done);
+                    return ReadEnd::Read(done);
                 }
                 if self.turn.get() != turn.number || self.sifts.version() != turn.version.get() {
                     turn.version.set(self.sifts.version());
@@ -267,7 +267,7 @@ impl Reader {
 
     /// Makes this thread the reader. It may be the reader already, within a callback or after
     /// leaving one by `longjmp`. `None` if another thread reads.
-    fn begin(&self) -> Option<Turn<'_>> {
+    fn begin(&self) -> Option<ReadCall<'_>> {
         // SAFETY: takes nothing and cannot fail. The C library's threads are pointers.
         let me = unsafe { libc::pthread_self() as usize };
         let before = self.owner.compare_exchange(0, me, Ordering::Acquire, Ordering::Relaxed).err();
@@ -277,13 +277,13 @@ impl Reader {
         let number = self.turn.get().wrapping_add(1);
         self.turn.set(number);
         let version = Cell::new(self.sifts.version());
-        Some(Turn { reader: self, number, version, owner: before.unwrap_or(0) })
+        Some(ReadCall { reader: self, number, version, owner: before.unwrap_or(0) })
     }
 }
 
 /// A call that reads.
-struct Turn<'a> {
-    reader: &'a Reader,
+struct ReadCall<'a> {
+    reader: &'a PacketReader,
     number: u64,
     /// The version of the sift in use.
     version: Cell<u64>,
@@ -291,7 +291,7 @@ struct Turn<'a> {
     owner: usize,
 }
 
-impl Drop for Turn<'_> {
+impl Drop for ReadCall<'_> {
     fn drop(&mut self) {
         self.reader.owner.store(self.owner, Ordering::Release);
     }
@@ -300,7 +300,7 @@ impl Drop for Turn<'_> {
 impl Desk {
     /// Releases the delivered frames, and returns the next action.
     #[inline]
-    fn next(&mut self, breaker: &Breaker, done: usize) -> Next {
+    fn next(&mut self, breaker: &Breaker, done: usize) -> ReadStep {
         self.leave();
         // Updates the published counters now and then during an endless call.
         self.steps = self.steps.wrapping_add(1);
@@ -312,23 +312,25 @@ impl Desk {
             self.sift = self.sifts.current();
         }
         match self.merge.next() {
-            Step::Frames(frames, until) => {
+            MergeStep::Frames(frames, until) => {
                 if breaker.is_raised() && breaker.take() {
-                    return Next::Return(Outcome::Broken);
+                    return ReadStep::Return(ReadEnd::Broken);
                 }
                 let sift = self.sift.as_deref().map(NonNull::from);
-                Next::Frames(NonNull::from(frames), until, sift)
+                ReadStep::Frames(NonNull::from(frames), until, sift)
             }
-            Step::Nothing => {
+            MergeStep::Nothing => {
                 self.show();
-                Next::Nothing
+                ReadStep::Nothing
             }
-            Step::End | Step::Failed(_) if done > 0 => Next::Return(Outcome::Read(done)),
-            Step::End => {
+            MergeStep::End | MergeStep::Failed(_) if done > 0 => {
+                ReadStep::Return(ReadEnd::Read(done))
+            }
+            MergeStep::End => {
                 self.show();
-                Next::Return(Outcome::End)
+                ReadStep::Return(ReadEnd::End)
             }
-            Step::Failed(failure) => Next::Return(Outcome::Failed(explain(failure))),
+            MergeStep::Failed(failure) => ReadStep::Return(ReadEnd::Failed(explain(failure))),
         }
     }
 
@@ -343,7 +345,7 @@ impl Desk {
 
     /// Ends a call.
     #[inline]
-    fn finish(&mut self, outcome: Outcome) -> Outcome {
+    fn finish(&mut self, outcome: ReadEnd) -> ReadEnd {
         self.leave();
         if self.merge.is_touched() {
             self.show();
@@ -351,7 +353,7 @@ impl Desk {
         if let Some(selectable) = &mut self.selectable
             && let Err(error) = selectable.follow(&mut self.merge)
         {
-            return Outcome::Failed(error.to_string());
+            return ReadEnd::Failed(error.to_string());
         }
         outcome
     }
@@ -462,8 +464,8 @@ fn explain(failure: &Error) -> String {
 }
 
 /// Splits times into seconds and the fraction.
-struct Clock {
-    precision: Precision,
+struct TimeSplitter {
+    precision: TimestampPrecision,
     /// The second of the last packet, and its start in nanoseconds.
     second: i64,
     start: u64,
@@ -471,7 +473,7 @@ struct Clock {
 
 const SECOND: u64 = 1_000_000_000;
 
-impl Clock {
+impl TimeSplitter {
     #[inline]
     fn header(&mut self, frame: &Frame) -> PacketHeader {
         let mut rest = frame.timestamp().wrapping_sub(self.start);
@@ -482,8 +484,8 @@ impl Clock {
             rest = frame.timestamp() - self.start;
         }
         let fraction = match self.precision {
-            Precision::Micro => rest as u32 / 1000,
-            Precision::Nano => rest as u32,
+            TimestampPrecision::Micro => rest as u32 / 1000,
+            TimestampPrecision::Nano => rest as u32,
         };
         PacketHeader {
             time: libc::timeval { tv_sec: self.second, tv_usec: fraction.into() },

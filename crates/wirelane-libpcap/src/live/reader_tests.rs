@@ -6,27 +6,27 @@ use std::time::Duration;
 use wirelane::port::{self, OpenOptions, Rx};
 
 use super::*;
-use crate::live::merge::Bounds;
+use crate::live::merge::WaitLimits;
 use crate::live::script::{Script, Scripted};
 
-const ALL: Request = Request { count: usize::MAX, nonblock: false, insists: true };
-const NOW: Request = Request { nonblock: true, ..ALL };
+const ALL: ReadRequest = ReadRequest { count: usize::MAX, nonblock: false, insists: true };
+const NOW: ReadRequest = ReadRequest { nonblock: true, ..ALL };
 
-fn reader(ends: Vec<Rx>, precision: Precision) -> Reader {
-    let bounds = Bounds {
+fn reader(ends: Vec<Rx>, precision: TimestampPrecision) -> PacketReader {
+    let bounds = WaitLimits {
         ring: 1 << 30,
         wait: Duration::MAX,
         nap: Duration::from_millis(8),
-        disorder: Bounds::DISORDER,
+        disorder: WaitLimits::DISORDER,
         sleeps: true,
     };
     let port = port::open(&"sim:1".parse().unwrap(), &OpenOptions::default()).unwrap();
     let status = Arc::new(Mutex::new(Status::new("sim:1", port.info(), &ends)));
-    Reader::new(Merge::new(ends, bounds), precision, status, Arc::default())
+    PacketReader::new(ReceiveMerge::new(ends, bounds), precision, status, Arc::default())
 }
 
 /// The times of the packets read, and the outcome as text.
-fn read(reader: &Reader, request: Request, breaker: &Breaker) -> (Vec<u64>, String) {
+fn read(reader: &PacketReader, request: ReadRequest, breaker: &Breaker) -> (Vec<u64>, String) {
     let mut times = Vec::new();
     let outcome = reader.read(request, breaker, |_, bytes| {
         times.push(u64::from_be_bytes(bytes.try_into().unwrap()));
@@ -41,8 +41,8 @@ fn open_end(times: &[u64]) -> (Scripted, Rx) {
 #[test]
 fn as_many_as_asked_for() {
     let (_, ends) = Scripted::all(&[&[1, 3, 5], &[2, 4]]);
-    let (reader, breaker) = (reader(ends, Precision::Micro), Breaker::new());
-    let two = Request { count: 2, ..ALL };
+    let (reader, breaker) = (reader(ends, TimestampPrecision::Micro), Breaker::new());
+    let two = ReadRequest { count: 2, ..ALL };
     assert_eq!(read(&reader, two, &breaker), (vec![1, 2], "Read(2)".into()));
     assert_eq!(read(&reader, ALL, &breaker), (vec![3, 4, 5], "Read(3)".into()));
     assert_eq!(read(&reader, ALL, &breaker), (vec![], "End".into()));
@@ -52,7 +52,7 @@ fn as_many_as_asked_for() {
 #[test]
 fn what_there_is_without_waiting() {
     let (script, end) = open_end(&[1, 2]);
-    let (reader, breaker) = (reader(vec![end], Precision::Micro), Breaker::new());
+    let (reader, breaker) = (reader(vec![end], TimestampPrecision::Micro), Breaker::new());
     assert_eq!(read(&reader, NOW, &breaker), (vec![1, 2], "Read(2)".into()));
     assert_eq!(read(&reader, NOW, &breaker), (vec![], "Read(0)".into()));
     // libpcap looks at the breaker when it waits, or has packets.
@@ -66,7 +66,7 @@ fn what_there_is_without_waiting() {
 #[test]
 fn a_wait_ends_with_a_packet() {
     let (script, end) = open_end(&[]);
-    let (reader, breaker) = (reader(vec![end], Precision::Micro), Breaker::new());
+    let (reader, breaker) = (reader(vec![end], TimestampPrecision::Micro), Breaker::new());
     thread::scope(|scope| {
         let reading = scope.spawn(|| read(&reader, ALL, &breaker));
         thread::sleep(Duration::from_millis(20));
@@ -79,7 +79,7 @@ fn a_wait_ends_with_a_packet() {
 #[test]
 fn a_wait_ends_with_the_breaker_from_another_thread_or_before() {
     let (_script, end) = open_end(&[]);
-    let (reader, breaker) = (reader(vec![end], Precision::Micro), Breaker::new());
+    let (reader, breaker) = (reader(vec![end], TimestampPrecision::Micro), Breaker::new());
     thread::scope(|scope| {
         let reading = scope.spawn(|| read(&reader, ALL, &breaker));
         thread::sleep(Duration::from_millis(20));
@@ -94,13 +94,13 @@ fn a_wait_ends_with_the_breaker_from_another_thread_or_before() {
 #[test]
 fn a_callback_breaks_behind_its_packet() {
     let (_, ends) = Scripted::all(&[&[1, 3, 5], &[2, 4]]);
-    let (reader, breaker) = (reader(ends, Precision::Micro), Breaker::new());
+    let (reader, breaker) = (reader(ends, TimestampPrecision::Micro), Breaker::new());
     let mut count = 0;
     let outcome = reader.read(ALL, &breaker, |_, _| {
         count += 1;
         breaker.raise();
     });
-    assert!(matches!(outcome, Outcome::Broken));
+    assert!(matches!(outcome, ReadEnd::Broken));
     assert_eq!(count, 1);
     assert_eq!(read(&reader, ALL, &breaker).0, [2, 3, 4, 5]);
 }
@@ -108,7 +108,7 @@ fn a_callback_breaks_behind_its_packet() {
 #[test]
 fn a_stale_wake_up_of_the_breaker_does_not_spin() {
     let (script, end) = open_end(&[]);
-    let (reader, breaker) = (reader(vec![end], Precision::Micro), Breaker::new());
+    let (reader, breaker) = (reader(vec![end], TimestampPrecision::Micro), Breaker::new());
     breaker.raise();
     assert!(breaker.take());
     breaker.raise();
@@ -121,7 +121,7 @@ fn a_stale_wake_up_of_the_breaker_does_not_spin() {
 #[test]
 fn a_sift_is_for_packets_of_before() {
     let (script, end) = open_end(&[1, 2, 3, 4, 5]);
-    let (reader, breaker) = (reader(vec![end], Precision::Micro), Breaker::new());
+    let (reader, breaker) = (reader(vec![end], TimestampPrecision::Micro), Breaker::new());
     let odd = Sift { until: 4, accepts: Box::new(|frame| frame.timestamp() % 2 == 1) };
     let mut odd = Some(odd);
     let mut times = Vec::new();
@@ -133,12 +133,12 @@ fn a_sift_is_for_packets_of_before() {
             sifts.set(Some(odd));
         }
     });
-    assert!(matches!(outcome, Outcome::Read(3)), "1, 3 and 5: {outcome:?}");
+    assert!(matches!(outcome, ReadEnd::Read(3)), "1, 3 and 5: {outcome:?}");
     script.set().ready.extend([4, 6]);
     assert_eq!(read(&reader, ALL, &breaker).0, [6]);
     // With a timeout, a wait ends after packets that the filter rejects.
     script.set().ready.push_back(2);
-    let patient = Request { insists: false, ..ALL };
+    let patient = ReadRequest { insists: false, ..ALL };
     assert_eq!(read(&reader, patient, &breaker), (vec![], "Read(0)".into()));
     sifts.set(None);
     script.set().ready.push_back(2);
@@ -148,7 +148,7 @@ fn a_sift_is_for_packets_of_before() {
 #[test]
 fn one_packet_stays_until_the_next() {
     let (_, ends) = Scripted::all(&[&[1_000_000_007, 2_500_000_000]]);
-    let (reader, breaker) = (reader(ends, Precision::Nano), Breaker::new());
+    let (reader, breaker) = (reader(ends, TimestampPrecision::Nano), Breaker::new());
     let next = || {
         let mut packet = None;
         let outcome = reader.read_one(ALL, &breaker, |header, bytes| {
@@ -167,7 +167,7 @@ fn one_packet_stays_until_the_next() {
 #[test]
 fn times_are_divided() {
     let (_, ends) = Scripted::all(&[&[999_999_999, 1_000_000_000, 3_000_001_999, 5]]);
-    let (reader, breaker) = (reader(ends, Precision::Micro), Breaker::new());
+    let (reader, breaker) = (reader(ends, TimestampPrecision::Micro), Breaker::new());
     let mut times = Vec::new();
     reader.read(ALL, &breaker, |header, _| times.push((header.time.tv_sec, header.time.tv_usec)));
     assert_eq!(times, [(0, 999_999), (1, 0), (3, 1), (0, 0)]);
@@ -177,7 +177,7 @@ fn times_are_divided() {
 fn a_failure_is_said_each_time() {
     let (script, end) = open_end(&[1]);
     script.set().fails = true;
-    let (reader, breaker) = (reader(vec![end], Precision::Micro), Breaker::new());
+    let (reader, breaker) = (reader(vec![end], TimestampPrecision::Micro), Breaker::new());
     assert_eq!(read(&reader, ALL, &breaker), (vec![1], "Read(1)".into()));
     let failed = r#"Failed("script: it fails")"#;
     assert_eq!(read(&reader, ALL, &breaker), (vec![], failed.into()));
@@ -185,7 +185,7 @@ fn a_failure_is_said_each_time() {
 }
 
 /// Whether the descriptor is readable, now or within a time.
-fn is_readable(reader: &Reader, timeout_ms: u64) -> bool {
+fn is_readable(reader: &PacketReader, timeout_ms: u64) -> bool {
     // SAFETY: no thread reads.
     let selectable = unsafe { &*reader.desk.get() }.selectable.as_ref().unwrap();
     watch::wait(&[selectable.as_fd()], Some(Duration::from_millis(timeout_ms))).unwrap()
@@ -195,7 +195,7 @@ fn is_readable(reader: &Reader, timeout_ms: u64) -> bool {
 fn the_descriptor_is_readable_while_there_is_something() {
     let (script, end) = open_end(&[]);
     let (silent, other) = open_end(&[]);
-    let (reader, breaker) = (reader(vec![end, other], Precision::Micro), Breaker::new());
+    let (reader, breaker) = (reader(vec![end, other], TimestampPrecision::Micro), Breaker::new());
     assert_eq!(reader.selectable().unwrap(), reader.selectable().unwrap());
     assert!(!is_readable(&reader, 0));
     script.set().ready.extend([1, 2]);
@@ -206,7 +206,7 @@ fn the_descriptor_is_readable_while_there_is_something() {
     assert!(!is_readable(&reader, 0), "the ring itself stays readable");
     silent.set().watermark = 5;
     assert!(is_readable(&reader, 1000));
-    assert_eq!(read(&reader, Request { count: 1, ..NOW }, &breaker).0, [1]);
+    assert_eq!(read(&reader, ReadRequest { count: 1, ..NOW }, &breaker).0, [1]);
     assert!(is_readable(&reader, 0), "the second one");
     assert_eq!(read(&reader, NOW, &breaker).0, [2]);
     script.set().ends = true;
@@ -219,12 +219,12 @@ fn the_descriptor_is_readable_while_there_is_something() {
 #[test]
 fn a_callback_may_read_and_nothing_comes_twice() {
     let (_, ends) = Scripted::all(&[&[1, 2, 3, 4, 5, 6]]);
-    let (reader, breaker) = (reader(ends, Precision::Micro), Breaker::new());
+    let (reader, breaker) = (reader(ends, TimestampPrecision::Micro), Breaker::new());
     let mut times = Vec::new();
     let outcome = reader.read(ALL, &breaker, |_, bytes| {
         times.push(u64::from_be_bytes(bytes.try_into().unwrap()));
         if times.len() == 2 {
-            let two = Request { count: 2, ..ALL };
+            let two = ReadRequest { count: 2, ..ALL };
             times.extend(read(&reader, two, &breaker).0);
         }
     });
@@ -234,7 +234,7 @@ fn a_callback_may_read_and_nothing_comes_twice() {
 #[test]
 fn one_thread_reads_and_a_panic_gives_it_back() {
     let (_, ends) = Scripted::all(&[&[1, 2, 3]]);
-    let (reader, breaker) = (reader(ends, Precision::Micro), Breaker::new());
+    let (reader, breaker) = (reader(ends, TimestampPrecision::Micro), Breaker::new());
     let panic = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
         reader.read(ALL, &breaker, |_, _| {
             thread::scope(|scope| {
@@ -255,12 +255,12 @@ fn one_thread_reads_and_a_panic_gives_it_back() {
 fn a_call_ends_while_packets_never_do() {
     let endless = "sim:2?rate=max".parse().unwrap();
     let mut port = port::open(&endless, &OpenOptions::default()).unwrap();
-    let reader = reader(port.rx().unwrap(), Precision::Micro);
+    let reader = reader(port.rx().unwrap(), TimestampPrecision::Micro);
     let breaker = Breaker::new();
     port.start().unwrap();
-    let patient = Request { insists: false, ..ALL };
+    let patient = ReadRequest { insists: false, ..ALL };
     let read = |request| match reader.read(request, &breaker, |_, _| {}) {
-        Outcome::Read(count) => count,
+        ReadEnd::Read(count) => count,
         other => panic!("{other:?}"),
     };
     for request in [ALL, NOW, patient] {
@@ -269,7 +269,7 @@ fn a_call_ends_while_packets_never_do() {
     }
     // Also if none of them is for the program.
     reader.sifts.set(Some(Sift { until: u64::MAX, accepts: Box::new(|_| false) }));
-    for request in [NOW, patient, Request { count: 1, ..NOW }] {
+    for request in [NOW, patient, ReadRequest { count: 1, ..NOW }] {
         assert_eq!(read(request), 0, "{request:?}");
     }
 }

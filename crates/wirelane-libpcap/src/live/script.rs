@@ -34,7 +34,7 @@ impl Scripted {
     pub(super) fn new(script: Script) -> (Self, Rx) {
         let scripted = Self(Arc::new(Mutex::new(script)), Arc::new(Event::new().unwrap()));
         let config = PoolConfig { chunks: 6000, chunk_size: 256, ..PoolConfig::default() };
-        let end = End { script: scripted.clone(), pool: Pool::new(config).unwrap() };
+        let end = ScriptedRx { script: scripted.clone(), pool: Pool::new(config).unwrap() };
         (scripted, Rx::new(end, Arc::new(RxCounters::new(0, Class::Rx))))
     }
 
@@ -57,12 +57,12 @@ impl Scripted {
     }
 }
 
-struct End {
+struct ScriptedRx {
     script: Scripted,
     pool: Pool,
 }
 
-impl Receive for End {
+impl Receive for ScriptedRx {
     fn receive(&mut self, batch: &mut Batch) -> usize {
         let mut script = self.script.set();
         let portion = if script.portion == 0 { usize::MAX } else { script.portion };

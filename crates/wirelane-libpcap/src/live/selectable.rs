@@ -3,13 +3,13 @@
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::time::Duration;
 
-use super::merge::Merge;
-use super::watch::Watch;
+use super::merge::ReceiveMerge;
+use super::watch::WaitDescriptor;
 
 /// Watches the rings of a merge, and the time at which packets that wait for other rings may leave.
 /// Rings with waiting packets are not watched, because they would stay readable.
 pub(super) struct Selectable {
-    watch: Watch,
+    watch: WaitDescriptor,
     /// The descriptor that is watched for each end.
     members: Vec<Option<RawFd>>,
 }
@@ -18,14 +18,14 @@ impl Selectable {
     /// # Errors
     /// The process has no descriptor left.
     pub(super) fn new() -> wirelane_os::Result<Self> {
-        Ok(Self { watch: Watch::new()?, members: Vec::new() })
+        Ok(Self { watch: WaitDescriptor::new()?, members: Vec::new() })
     }
 
     /// Updates the watched descriptors and the timer. Call it after each use of the merge.
     ///
     /// # Errors
     /// The system refuses.
-    pub(super) fn follow(&mut self, merge: &mut Merge) -> wirelane_os::Result<()> {
+    pub(super) fn follow(&mut self, merge: &mut ReceiveMerge) -> wirelane_os::Result<()> {
         if merge.has_frames() {
             return self.watch.arm(Some(Duration::ZERO));
         }

@@ -8,15 +8,15 @@ use wirelane::Batch;
 use wirelane::port::{Control, Tx};
 use wirelane::stats::TxCounters;
 
-use crate::failure::Failure;
+use crate::failure::PcapFailure;
 
 /// Where packets leave.
-pub(crate) struct Sender {
-    end: End,
+pub(crate) struct PacketSender {
+    end: SendPath,
     counters: Arc<TxCounters>,
 }
 
-enum End {
+enum SendPath {
     /// The sockets of the rings, which do not capture what they send.
     Rings(Arc<dyn Control>),
     /// A transmitting end.
@@ -28,10 +28,10 @@ enum End {
 /// How long to wait for room at a time.
 const PAUSE: Duration = Duration::from_millis(100);
 
-impl Sender {
+impl PacketSender {
     /// Through the rings of a packet port.
     pub(super) fn of_rings(control: Arc<dyn Control>) -> Self {
-        Self { end: End::Rings(control), counters: Arc::new(TxCounters::new(0)) }
+        Self { end: SendPath::Rings(control), counters: Arc::new(TxCounters::new(0)) }
     }
 
     /// Through the first of these ends.
@@ -39,28 +39,28 @@ impl Sender {
         match ends.into_iter().next() {
             Some(tx) => {
                 let counters = Arc::clone(tx.counters());
-                Self { end: End::Tx(Box::new(tx), Batch::new(1)), counters }
+                Self { end: SendPath::Tx(Box::new(tx), Batch::new(1)), counters }
             }
-            None => Self { end: End::Nowhere, counters: Arc::new(TxCounters::new(0)) },
+            None => Self { end: SendPath::Nowhere, counters: Arc::new(TxCounters::new(0)) },
         }
     }
 
     /// The counters of sent packets; `None` if the port cannot send.
     pub(super) fn counters(&self) -> Option<&Arc<TxCounters>> {
-        (!matches!(self.end, End::Nowhere)).then_some(&self.counters)
+        (!matches!(self.end, SendPath::Nowhere)).then_some(&self.counters)
     }
 
     /// Sends one packet and returns its length. Waits for room if `wait`.
     ///
     /// # Errors
     /// The system's error, in libpcap's form.
-    pub(super) fn send(&mut self, packet: &[u8], wait: bool) -> Result<usize, Failure> {
+    pub(super) fn send(&mut self, packet: &[u8], wait: bool) -> Result<usize, PcapFailure> {
         let failed = |error: &io::Error| match error.raw_os_error() {
-            Some(errno) => Failure::errno("send", errno),
-            None => Failure::new(format!("send: {error}")),
+            Some(errno) => PcapFailure::errno("send", errno),
+            None => PcapFailure::new(format!("send: {error}")),
         };
         match &mut self.end {
-            End::Rings(control) => match control.inject(packet, wait) {
+            SendPath::Rings(control) => match control.inject(packet, wait) {
                 Some(Ok(sent)) => {
                     self.counters.count(1, sent as u64);
                     Ok(sent)
@@ -69,37 +69,42 @@ impl Sender {
                     self.counters.count_refused(1);
                     Err(failed(&error))
                 }
-                None => Err(Failure::new(NOWHERE)),
+                None => Err(PcapFailure::new(NOWHERE)),
             },
-            End::Tx(tx, batch) => through(tx, batch, packet, wait),
-            End::Nowhere => Err(Failure::new(NOWHERE)),
+            SendPath::Tx(tx, batch) => through(tx, batch, packet, wait),
+            SendPath::Nowhere => Err(PcapFailure::new(NOWHERE)),
         }
     }
 }
 
 const NOWHERE: &str = "Sending packets isn't supported on this device";
 
-fn through(tx: &mut Tx, batch: &mut Batch, packet: &[u8], wait: bool) -> Result<usize, Failure> {
+fn through(
+    tx: &mut Tx,
+    batch: &mut Batch,
+    packet: &[u8],
+    wait: bool,
+) -> Result<usize, PcapFailure> {
     let errors = tx.counters().errors.value();
     loop {
         batch.clear();
         if tx.allocate(batch, 1) == 1 {
             if !batch.iter_mut().all(|frame| frame.fill(packet)) {
-                return Err(Failure::errno("send", libc::EMSGSIZE));
+                return Err(PcapFailure::errno("send", libc::EMSGSIZE));
             }
             if tx.transmit(batch) == 1 {
                 break;
             }
         }
         if !wait {
-            return Err(Failure::errno("send", libc::EAGAIN));
+            return Err(PcapFailure::errno("send", libc::EAGAIN));
         }
         tx.flush()?;
         tx.wait(PAUSE)?;
     }
     tx.flush()?;
     match tx.counters().errors.value() > errors {
-        true => Err(Failure::errno("send", libc::EMSGSIZE)),
+        true => Err(PcapFailure::errno("send", libc::EMSGSIZE)),
         false => Ok(packet.len()),
     }
 }

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use wirelane::port::Control;
 use wirelane::stats::RxCounters;
 
-use crate::failure::Failure;
-use crate::status::Totals;
+use crate::failure::PcapFailure;
+use crate::status::StatTotals;
 
 /// The counters of a capture, in 64 bits.
-pub(crate) struct Counts {
+pub(crate) struct CaptureCounts {
     control: Arc<dyn Control>,
     /// The counters of each receiving end.
     rx: Vec<Arc<RxCounters>>,
@@ -18,7 +18,7 @@ pub(crate) struct Counts {
     interface: Option<(String, u64)>,
 }
 
-impl Counts {
+impl CaptureCounts {
     /// Counts from now on. Like libpcap, counts an interface's drops only in promiscuous mode.
     pub(super) fn new(
         control: Arc<dyn Control>,
@@ -33,7 +33,7 @@ impl Counts {
     ///
     /// # Errors
     /// The system refuses to say.
-    pub(super) fn read(&self, rejected: u64) -> Result<Totals, Failure> {
+    pub(super) fn read(&self, rejected: u64) -> Result<StatTotals, PcapFailure> {
         let (received, dropped) = match self.control.passed()? {
             Some(passed) => (passed.packets, passed.dropped),
             None => self.of_ends(rejected),
@@ -42,7 +42,7 @@ impl Counts {
             .interface
             .as_ref()
             .map_or(0, |(name, first)| interface_drops(name).saturating_sub(*first));
-        Ok(Totals { received, dropped, interface_dropped })
+        Ok(StatTotals { received, dropped, interface_dropped })
     }
 
     /// The counts of ports on which only the receiving ends count.

@@ -56,14 +56,14 @@ unsafe extern "C-unwind" {
 /// A descriptor that is readable while one of several others is, or from a given time on (epoll
 /// with a timerfd).
 #[derive(Debug)]
-pub(crate) struct Watch {
+pub(crate) struct WaitDescriptor {
     /// Foreign code that was given it may have closed it.
     epoll: RawFd,
     timer: OwnedFd,
     is_armed: bool,
 }
 
-impl Watch {
+impl WaitDescriptor {
     /// One that watches nothing.
     ///
     /// # Errors
@@ -130,14 +130,14 @@ impl Watch {
     }
 }
 
-impl AsFd for Watch {
+impl AsFd for WaitDescriptor {
     fn as_fd(&self) -> BorrowedFd<'_> {
         // SAFETY: not -1. Who has closed it gets errors, as with any number of a descriptor.
         unsafe { BorrowedFd::borrow_raw(self.epoll) }
     }
 }
 
-impl Drop for Watch {
+impl Drop for WaitDescriptor {
     fn drop(&mut self) {
         // SAFETY: it is ours. If it was closed already, this fails.
         unsafe { libc::close(self.epoll) };
@@ -150,14 +150,14 @@ mod tests {
     use rustix::event::{PollFd, PollFlags, poll};
     use wirelane_os::event::Event;
 
-    fn is_readable(watch: &Watch) -> bool {
+    fn is_readable(watch: &WaitDescriptor) -> bool {
         let mut set = [PollFd::new(watch, PollFlags::IN)];
         poll(&mut set, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).unwrap() == 1
     }
 
     #[test]
     fn readable_while_what_is_watched_is() {
-        let watch = Watch::new().unwrap();
+        let watch = WaitDescriptor::new().unwrap();
         let (one, other) = (Event::new().unwrap(), Event::new().unwrap());
         watch.add(one.as_fd()).unwrap();
         watch.add(one.as_fd()).unwrap();
@@ -176,7 +176,7 @@ mod tests {
 
     #[test]
     fn readable_from_a_time_on_until_it_is_armed_anew() {
-        let mut watch = Watch::new().unwrap();
+        let mut watch = WaitDescriptor::new().unwrap();
         watch.arm(None).unwrap();
         watch.arm(Some(Duration::from_secs(1000))).unwrap();
         assert!(!is_readable(&watch));

@@ -10,7 +10,7 @@ use super::functions::{Functions, Pcap};
 
 /// The packets that a program is compiled for.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Target {
+pub(crate) struct CompileTarget {
     /// `DLT_…`.
     pub(crate) link: c_int,
     pub(crate) snaplen: c_int,
@@ -20,12 +20,12 @@ pub(crate) struct Target {
     pub(crate) in_kernel: bool,
 }
 
-/// A handle for [`Target`], which `pcap_close` closes. Null if memory runs out.
+/// A handle for [`CompileTarget`], which `pcap_close` closes. Null if memory runs out.
 ///
 /// # Errors
 /// The program is for the kernel, and this library cannot compile `vlan` for it.
-pub(crate) fn open(functions: &Functions, target: &Target) -> Result<*mut Pcap, String> {
-    let Target { link, snaplen, precision, in_kernel } = *target;
+pub(crate) fn open(functions: &Functions, target: &CompileTarget) -> Result<*mut Pcap, String> {
+    let CompileTarget { link, snaplen, precision, in_kernel } = *target;
     // SAFETY: takes numbers. One that it does not know is as 0.
     let pcap = unsafe {
         (functions.pcap_open_dead_with_tstamp_precision)(link, snaplen, precision.cast_unsigned())

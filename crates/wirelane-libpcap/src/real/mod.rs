@@ -11,12 +11,12 @@ use std::sync::OnceLock;
 
 use wirelane_filter::libpcap::{INSTALL, system};
 
-pub(crate) use compiler::{Target, open as compiler};
+pub(crate) use compiler::{CompileTarget, open as compiler};
 pub(crate) use functions::{Functions, Pcap};
 
 /// The real library.
 #[derive(Debug)]
-pub(crate) struct Library {
+pub(crate) struct RealLibrary {
     functions: Functions,
 }
 
@@ -25,17 +25,17 @@ pub(crate) struct Library {
 ///
 /// # Errors
 /// There is none, or it is too old. The text names the package to install.
-pub(crate) fn library() -> Result<&'static Library, String> {
-    static LIBRARY: OnceLock<Result<Library, String>> = OnceLock::new();
+pub(crate) fn library() -> Result<&'static RealLibrary, String> {
+    static LIBRARY: OnceLock<Result<RealLibrary, String>> = OnceLock::new();
     let load = || {
         let system = system::system()?;
-        Ok(Library { functions: Functions::of(system)? })
+        Ok(RealLibrary { functions: Functions::of(system)? })
     };
     let library = LIBRARY.get_or_init(load).as_ref();
     library.map_err(|reason: &String| format!("no libpcap of the system: {reason}; {INSTALL}"))
 }
 
-impl Deref for Library {
+impl Deref for RealLibrary {
     type Target = Functions;
 
     fn deref(&self) -> &Functions {
@@ -46,7 +46,7 @@ impl Deref for Library {
 /// An open handle of the real library, closed when dropped.
 #[derive(Debug)]
 pub(crate) struct Real {
-    pub(crate) library: &'static Library,
+    pub(crate) library: &'static RealLibrary,
     pub(crate) pcap: NonNull<Pcap>,
 }
 
@@ -55,7 +55,7 @@ impl Real {
     ///
     /// # Safety
     /// `pcap` is an open handle of that library, and has no other owner.
-    pub(crate) unsafe fn from_raw(library: &'static Library, pcap: *mut Pcap) -> Option<Self> {
+    pub(crate) unsafe fn from_raw(library: &'static RealLibrary, pcap: *mut Pcap) -> Option<Self> {
         Some(Self { library, pcap: NonNull::new(pcap)? })
     }
 
