@@ -23,7 +23,7 @@ use self::answers::{
     link_mode_words, parse_channels, parse_driver, parse_indirection, parse_offloads, parse_rings,
     parse_rss, parse_speed,
 };
-use self::request::{Request, word};
+use self::request::{RequestBuffer, word};
 use self::uapi::{
     ETHTOOL_GCHANNELS, ETHTOOL_GDRVINFO, ETHTOOL_GET_TS_INFO, ETHTOOL_GFLAGS, ETHTOOL_GGRO,
     ETHTOOL_GLINK, ETHTOOL_GLINKSETTINGS, ETHTOOL_GRINGPARAM, ETHTOOL_GRSSH, ETHTOOL_GRXFHINDIR,
@@ -68,7 +68,7 @@ impl Ethtool {
     /// # Errors
     /// The error of the kernel, except `EOPNOTSUPP`.
     pub fn driver(&self) -> Result<Option<DriverInfo>> {
-        let mut request = Request::new(ETHTOOL_GDRVINFO, size_of::<UapiDrvinfo>());
+        let mut request = RequestBuffer::new(ETHTOOL_GDRVINFO, size_of::<UapiDrvinfo>());
         let known = self.ask("ioctl ETHTOOL_GDRVINFO", &mut request)?;
         Ok(known.then(|| parse_driver(&request.bytes())).flatten())
     }
@@ -78,7 +78,7 @@ impl Ethtool {
     /// # Errors
     /// The error of the kernel, except `EOPNOTSUPP`.
     pub fn channels(&self) -> Result<Option<Channels>> {
-        let mut request = Request::new(ETHTOOL_GCHANNELS, size_of::<UapiChannels>());
+        let mut request = RequestBuffer::new(ETHTOOL_GCHANNELS, size_of::<UapiChannels>());
         let known = self.ask("ioctl ETHTOOL_GCHANNELS", &mut request)?;
         Ok(known.then(|| parse_channels(&request.bytes())).flatten())
     }
@@ -88,7 +88,7 @@ impl Ethtool {
     /// # Errors
     /// The error of the kernel, except `EOPNOTSUPP`.
     pub fn rings(&self) -> Result<Option<Rings>> {
-        let mut request = Request::new(ETHTOOL_GRINGPARAM, size_of::<UapiRingparam>());
+        let mut request = RequestBuffer::new(ETHTOOL_GRINGPARAM, size_of::<UapiRingparam>());
         let known = self.ask("ioctl ETHTOOL_GRINGPARAM", &mut request)?;
         Ok(known.then(|| parse_rings(&request.bytes())).flatten())
     }
@@ -101,7 +101,7 @@ impl Ethtool {
         // Sizes of 0 request the sizes (ethtool_get_rxfh). They can change before the second
         // request, which then fails with EINVAL, hence the second attempt.
         for attempt in 0..2 {
-            let mut sizes = Request::new(ETHTOOL_GRSSH, size_of::<UapiRxfh>());
+            let mut sizes = RequestBuffer::new(ETHTOOL_GRSSH, size_of::<UapiRxfh>());
             if !self.ask("ioctl ETHTOOL_GRSSH", &mut sizes)? {
                 return self.indirection_only();
             }
@@ -113,7 +113,7 @@ impl Ethtool {
                 return Ok(parse_rss(&bytes));
             }
             let length = size_of::<UapiRxfh>() + table as usize * 4 + key as usize;
-            let mut whole = Request::new(ETHTOOL_GRSSH, length);
+            let mut whole = RequestBuffer::new(ETHTOOL_GRSSH, length);
             whole.set(offset_of!(UapiRxfh, indir_size), table);
             whole.set(offset_of!(UapiRxfh, key_size), key);
             match self.ask("ioctl ETHTOOL_GRSSH", &mut whole) {
@@ -130,9 +130,9 @@ impl Ethtool {
     /// # Errors
     /// The error of the kernel, except `EOPNOTSUPP`.
     pub fn offloads(&self) -> Result<Offloads> {
-        let mut gro = Request::new(ETHTOOL_GGRO, size_of::<UapiValue>());
+        let mut gro = RequestBuffer::new(ETHTOOL_GGRO, size_of::<UapiValue>());
         let gro = self.ask("ioctl ETHTOOL_GGRO", &mut gro)?.then(|| gro.bytes());
-        let mut flags = Request::new(ETHTOOL_GFLAGS, size_of::<UapiValue>());
+        let mut flags = RequestBuffer::new(ETHTOOL_GFLAGS, size_of::<UapiValue>());
         let flags = self.ask("ioctl ETHTOOL_GFLAGS", &mut flags)?.then(|| flags.bytes());
         Ok(parse_offloads(gro.as_deref(), flags.as_deref()))
     }
@@ -158,7 +158,7 @@ impl Ethtool {
     }
 
     fn switch(&self, call: &'static str, command: u32, on: bool) -> Result<()> {
-        let mut request = Request::new(command, size_of::<UapiValue>());
+        let mut request = RequestBuffer::new(command, size_of::<UapiValue>());
         request.set(offset_of!(UapiValue, data), u32::from(on));
         match self.ask(call, &mut request)? {
             true => Ok(()),
@@ -173,7 +173,7 @@ impl Ethtool {
     /// # Errors
     /// The error of the kernel, except `EOPNOTSUPP`.
     pub fn link(&self) -> Result<Option<bool>> {
-        let mut request = Request::new(ETHTOOL_GLINK, size_of::<UapiValue>());
+        let mut request = RequestBuffer::new(ETHTOOL_GLINK, size_of::<UapiValue>());
         let known = self.ask("ioctl ETHTOOL_GLINK", &mut request)?;
         let value = known.then(|| word(&request.bytes(), offset_of!(UapiValue, data))).flatten();
         Ok(value.map(|value| value != 0))
@@ -185,7 +185,7 @@ impl Ethtool {
     /// # Errors
     /// The error of the kernel, except `EOPNOTSUPP`.
     pub fn speed(&self) -> Result<Option<u32>> {
-        let mut shape = Request::new(ETHTOOL_GLINKSETTINGS, size_of::<UapiLinkSettings>());
+        let mut shape = RequestBuffer::new(ETHTOOL_GLINKSETTINGS, size_of::<UapiLinkSettings>());
         if !self.ask("ioctl ETHTOOL_GLINKSETTINGS", &mut shape)? {
             return Ok(None);
         }
@@ -193,7 +193,7 @@ impl Ethtool {
         // (ethtool_get_link_ksettings).
         let Some(words) = link_mode_words(&shape.bytes()) else { return Ok(None) };
         let length = size_of::<UapiLinkSettings>() + 3 * 4 * usize::from(words);
-        let mut whole = Request::new(ETHTOOL_GLINKSETTINGS, length);
+        let mut whole = RequestBuffer::new(ETHTOOL_GLINKSETTINGS, length);
         whole.set_byte(offset_of!(UapiLinkSettings, link_mode_masks_nwords), words);
         let known = self.ask("ioctl ETHTOOL_GLINKSETTINGS", &mut whole)?;
         Ok(known.then(|| parse_speed(&whole.bytes())).flatten())
@@ -226,28 +226,28 @@ impl Ethtool {
     /// `struct ethtool_ts_info`: cmd, so_timestamping, phc_index, tx_types, three reserved words,
     /// rx_filters, three reserved words.
     fn timestamping(&self) -> Result<Option<Vec<u8>>> {
-        let mut request = Request::new(ETHTOOL_GET_TS_INFO, 11 * 4);
+        let mut request = RequestBuffer::new(ETHTOOL_GET_TS_INFO, 11 * 4);
         let known = self.ask("ioctl ETHTOOL_GET_TS_INFO", &mut request)?;
         Ok(known.then(|| request.bytes()))
     }
 
     /// Only the indirection table, for drivers without `ETHTOOL_GRSSH`.
     fn indirection_only(&self) -> Result<Option<RssConfig>> {
-        let mut size = Request::new(ETHTOOL_GRXFHINDIR, size_of::<UapiRxfhIndir>());
+        let mut size = RequestBuffer::new(ETHTOOL_GRXFHINDIR, size_of::<UapiRxfhIndir>());
         if !self.ask("ioctl ETHTOOL_GRXFHINDIR", &mut size)? {
             return Ok(None);
         }
         let entries =
             word(&size.bytes(), offset_of!(UapiRxfhIndir, size)).unwrap_or(0).min(MOST_ENTRIES);
         let length = size_of::<UapiRxfhIndir>() + entries as usize * 4;
-        let mut whole = Request::new(ETHTOOL_GRXFHINDIR, length);
+        let mut whole = RequestBuffer::new(ETHTOOL_GRXFHINDIR, length);
         whole.set(offset_of!(UapiRxfhIndir, size), entries);
         let known = self.ask("ioctl ETHTOOL_GRXFHINDIR", &mut whole)?;
         Ok(known.then(|| parse_indirection(&whole.bytes())).flatten())
     }
 
     /// Makes the request; `false` when the driver does not implement it.
-    fn ask(&self, call: &'static str, request: &mut Request) -> Result<bool> {
+    fn ask(&self, call: &'static str, request: &mut RequestBuffer) -> Result<bool> {
         // SAFETY: ifreq is plain data for which all zeroes is valid.
         let mut ifreq: libc::ifreq = unsafe { std::mem::zeroed() };
         // The array ends with a zero, because open() limits the length of the name.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::mem::size_of;
 
 use super::Ethtool;
-use super::request::{Request, text, word};
+use super::request::{RequestBuffer, text, word};
 use crate::error::{OsError, Result};
 
 impl Ethtool {
@@ -16,7 +16,8 @@ impl Ethtool {
     pub fn features(&self) -> Result<Option<BTreeMap<String, bool>>> {
         let Some(names) = self.feature_names()? else { return Ok(None) };
         let blocks = names.len().div_ceil(32);
-        let mut request = Request::new(ETHTOOL_GFEATURES, HEADER + blocks * size_of::<UapiGet>());
+        let mut request =
+            RequestBuffer::new(ETHTOOL_GFEATURES, HEADER + blocks * size_of::<UapiGet>());
         request.set(COUNT, blocks as u32);
         if !self.ask("ioctl ETHTOOL_GFEATURES", &mut request)? {
             return Ok(None);
@@ -48,7 +49,8 @@ impl Ethtool {
                 *requested |= u32::from(*on) << (bit % 32);
             }
         }
-        let mut request = Request::new(ETHTOOL_SFEATURES, HEADER + blocks * size_of::<UapiSet>());
+        let mut request =
+            RequestBuffer::new(ETHTOOL_SFEATURES, HEADER + blocks * size_of::<UapiSet>());
         request.set(COUNT, blocks as u32);
         for (index, word) in words.into_iter().flatten().enumerate() {
             request.set(HEADER + index * 4, word);
@@ -60,7 +62,7 @@ impl Ethtool {
     fn feature_names(&self) -> Result<Option<Vec<String>>> {
         // struct ethtool_sset_info: command, reserved, the requested sets (64 bits), then a count
         // for each of them.
-        let mut sizes = Request::new(ETHTOOL_GSSET_INFO, 20);
+        let mut sizes = RequestBuffer::new(ETHTOOL_GSSET_INFO, 20);
         sizes.set(8, (1_u64 << ETH_SS_FEATURES) as u32);
         if !self.ask("ioctl ETHTOOL_GSSET_INFO", &mut sizes)? {
             return Ok(None);
@@ -71,7 +73,8 @@ impl Ethtool {
         let count = word(&bytes, 16).filter(|count| known && (1..=MOST).contains(count));
         let Some(count) = count else { return Ok(None) };
         // struct ethtool_gstrings: command, set, count, strings of 32 bytes.
-        let mut strings = Request::new(ETHTOOL_GSTRINGS, 12 + count as usize * ETH_GSTRING_LEN);
+        let mut strings =
+            RequestBuffer::new(ETHTOOL_GSTRINGS, 12 + count as usize * ETH_GSTRING_LEN);
         strings.set(4, ETH_SS_FEATURES);
         strings.set(8, count);
         if !self.ask("ioctl ETHTOOL_GSTRINGS", &mut strings)? {

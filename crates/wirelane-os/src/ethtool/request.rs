@@ -1,17 +1,17 @@
 //! A request in the kernel's layout, and the fields of its answer.
 
 /// The buffer of a request. Words have the alignment of every structure of this interface.
-pub(super) struct Request {
+pub(super) struct RequestBuffer {
     pub(super) words: Vec<u32>,
 }
 
-impl Request {
+impl RequestBuffer {
     /// A request of `bytes` bytes: the command, and zeroes. A partial word at the end is rounded
     /// up.
-    pub(super) fn new(command: u32, bytes: usize) -> Request {
+    pub(super) fn new(command: u32, bytes: usize) -> RequestBuffer {
         let mut words = vec![0; bytes.div_ceil(4).max(1)];
         words[0] = command;
-        Request { words }
+        RequestBuffer { words }
     }
 
     pub(super) fn set(&mut self, offset: usize, value: u32) {

@@ -26,7 +26,7 @@ pub const DIRECTORY: &str = "/run/netns";
 
 /// The meaning of a name.
 #[derive(Debug)]
-pub enum Entry {
+pub enum NameMeaning {
     /// No file has this name.
     Absent,
     /// A network namespace.
@@ -71,44 +71,44 @@ pub fn list() -> Result<Vec<String>> {
 ///
 /// # Errors
 /// As [`path`], and the errors of open(2).
-pub fn look(name: &str) -> Result<Entry> {
+pub fn look(name: &str) -> Result<NameMeaning> {
     let path = path(name)?;
     let failed = |call| move |errno: Errno| OsError::new(call, name, errno);
     // The open must not block or follow a link.
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
     let file = match openat(CWD, &path, flags, Mode::empty()) {
-        Err(Errno::NOENT) => return Ok(Entry::Absent),
-        Err(Errno::LOOP | Errno::NXIO | Errno::NODEV) => return Ok(Entry::Other),
+        Err(Errno::NOENT) => return Ok(NameMeaning::Absent),
+        Err(Errno::LOOP | Errno::NXIO | Errno::NODEV) => return Ok(NameMeaning::Other),
         file => file.map_err(failed("open"))?,
     };
     if is_network_namespace(&file) {
-        return Ok(Entry::Namespace(file));
+        return Ok(NameMeaning::Namespace(file));
     }
     let status = rustix::fs::fstat(&file).map_err(failed("fstat"))?;
     if FileType::from_raw_mode(status.st_mode) != FileType::RegularFile || on_nsfs(&file) {
-        return Ok(Entry::Other);
+        return Ok(NameMeaning::Other);
     }
     let mut contents = Vec::new();
     File::from(file)
         .take(LONGEST)
         .read_to_end(&mut contents)
         .map_err(|error| OsError::new("read", name, error))?;
-    Ok(Entry::File(contents))
+    Ok(NameMeaning::File(contents))
 }
 
 /// A lock on changing names, which excludes other users of this module, and `ip netns add` while it
 /// prepares the directory. The kernel releases it when the process ends.
 #[derive(Debug)]
-pub struct Names {
+pub struct NamesLock {
     directory: File,
 }
 
-impl Names {
+impl NamesLock {
     /// Waits until no other process changes names.
     ///
     /// # Errors
     /// `EACCES` for an ordinary user when the directory does not exist; the errors of flock(2).
-    pub fn lock() -> Result<Names> {
+    pub fn lock() -> Result<NamesLock> {
         match DirBuilder::new().mode(0o755).create(DIRECTORY) {
             Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
                 return Err(OsError::new("mkdir", DIRECTORY, error));
@@ -118,7 +118,7 @@ impl Names {
         let directory =
             File::open(DIRECTORY).map_err(|error| OsError::new("open", DIRECTORY, error))?;
         directory.lock().map_err(|error| OsError::new("flock", DIRECTORY, error))?;
-        Ok(Names { directory })
+        Ok(NamesLock { directory })
     }
 
     /// Gives a namespace the name `name`. `mark` becomes the contents of the file below it;
@@ -203,7 +203,7 @@ impl Names {
     }
 }
 
-impl Drop for Names {
+impl Drop for NamesLock {
     fn drop(&mut self) {
         // Closing it would be enough, unless a child has a copy of the descriptor.
         let _ = self.directory.unlock();
@@ -228,7 +228,7 @@ mod tests {
         for name in ["", ".", "..", "a/b", "/", "a\0"] {
             assert_eq!(path(name).unwrap_err().errno(), Some(libc::EINVAL), "{name:?}");
         }
-        assert!(matches!(look(&name("none")).unwrap(), Entry::Absent));
+        assert!(matches!(look(&name("none")).unwrap(), NameMeaning::Absent));
     }
 
     #[test]
@@ -236,33 +236,35 @@ mod tests {
         testing::in_new_namespace(|| {
             let name = name("give");
             let here = netns::current().unwrap();
-            let names = Names::lock().unwrap();
+            let names = NamesLock::lock().unwrap();
             names.give(&name, &here, "a mark").unwrap();
-            let Entry::Namespace(found) = look(&name).unwrap() else { panic!("no namespace") };
+            let NameMeaning::Namespace(found) = look(&name).unwrap() else {
+                panic!("no namespace")
+            };
             assert!(netns::same(&found, &here).unwrap());
             assert!(list().unwrap().contains(&name));
             assert_eq!(names.give(&name, &here, "2").unwrap_err().errno(), Some(libc::EEXIST));
             assert_eq!(names.remove(&name).unwrap_err().errno(), Some(libc::EBUSY));
             names.unmount(&name).unwrap();
-            let Entry::File(mark) = look(&name).unwrap() else { panic!("no file") };
+            let NameMeaning::File(mark) = look(&name).unwrap() else { panic!("no file") };
             assert_eq!(mark, b"a mark");
             assert_eq!(names.unmount(&name).unwrap_err().errno(), Some(libc::EINVAL));
             names.remove(&name).unwrap();
-            assert!(matches!(look(&name).unwrap(), Entry::Absent));
+            assert!(matches!(look(&name).unwrap(), NameMeaning::Absent));
         });
     }
 
     #[test]
     fn privileged_other_things_are_told_apart() {
         testing::in_new_namespace(|| {
-            let names = Names::lock().unwrap();
+            let names = NamesLock::lock().unwrap();
             let name = name("other");
             let path = path(&name).unwrap();
             std::os::unix::fs::symlink("/proc/self/ns/net", &path).unwrap();
-            assert!(matches!(look(&name).unwrap(), Entry::Other), "a link is not followed");
+            assert!(matches!(look(&name).unwrap(), NameMeaning::Other), "a link is not followed");
             names.remove(&name).unwrap();
             std::fs::create_dir(&path).unwrap();
-            assert!(matches!(look(&name).unwrap(), Entry::Other));
+            assert!(matches!(look(&name).unwrap(), NameMeaning::Other));
             std::fs::remove_dir(&path).unwrap();
             // A namespace of another kind.
             names.place(&name, "").unwrap();
@@ -270,7 +272,7 @@ mod tests {
             let found = look(&name).unwrap();
             names.unmount(&name).unwrap();
             names.remove(&name).unwrap();
-            assert!(matches!(found, Entry::Other), "{found:?}");
+            assert!(matches!(found, NameMeaning::Other), "{found:?}");
         });
     }
 }
