@@ -30,9 +30,9 @@ pub(crate) fn decompress<R: Read + Send + 'static>(
     source: R,
 ) -> io::Result<Box<dyn Read + Send>> {
     Ok(match compression {
-        Compression::Gzip => Box::new(Frames::new(source, GzipDecoder::new())),
+        Compression::Gzip => Box::new(FrameSequence::new(source, GzipDecoder::new())),
         Compression::Lz4 => Box::new(Lz4Frames::new(source)),
-        Compression::Zstd => Box::new(Frames::new(source, ZstdDecoder::new()?)),
+        Compression::Zstd => Box::new(FrameSequence::new(source, ZstdDecoder::new()?)),
     })
 }
 
@@ -56,7 +56,7 @@ struct Decoded {
 }
 
 /// Decodes a sequence of frames.
-struct Frames<R, D> {
+struct FrameSequence<R, D> {
     source: BufReader<R>,
     decoder: D,
     in_frame: bool,
@@ -66,14 +66,14 @@ struct Frames<R, D> {
     failure: Option<io::Error>,
 }
 
-impl<R: Read, D: Decode> Frames<R, D> {
+impl<R: Read, D: Decode> FrameSequence<R, D> {
     fn new(source: R, decoder: D) -> Self {
         let source = BufReader::with_capacity(CHUNK, source);
         Self { source, decoder, in_frame: false, is_full: false, failure: None }
     }
 }
 
-impl<R: Read, D: Decode> Read for Frames<R, D> {
+impl<R: Read, D: Decode> Read for FrameSequence<R, D> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if buffer.is_empty() {
             return Ok(0);

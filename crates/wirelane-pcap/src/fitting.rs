@@ -32,7 +32,7 @@ pub(crate) struct Fit {
     /// A sentence if it is less than requested.
     pub(crate) note: Option<String>,
     /// Reserves its memory until it is dropped.
-    _share: Share,
+    _share: Reservation,
 }
 
 impl CompressionOptions {
@@ -150,20 +150,20 @@ impl Shares {
         if self.taken == 0 { now } else { now.min(self.before.saturating_sub(self.taken)) }
     }
 
-    fn take(&mut self, bytes: u64, now: u64) -> Share {
+    fn take(&mut self, bytes: u64, now: u64) -> Reservation {
         if self.taken == 0 {
             self.before = now;
         }
         self.taken += bytes;
-        Share(bytes)
+        Reservation(bytes)
     }
 }
 
 /// A reservation in [`Shares`], until it is dropped.
 #[derive(Debug)]
-struct Share(u64);
+struct Reservation(u64);
 
-impl Drop for Share {
+impl Drop for Reservation {
     fn drop(&mut self) {
         let mut shares = shares();
         shares.taken = shares.taken.saturating_sub(self.0);

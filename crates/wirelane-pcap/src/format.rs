@@ -50,7 +50,7 @@ impl FileFormat {
         out: &mut Vec<u8>,
         section: &Section,
         sources: &[Source],
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), UnsupportedContent> {
         match self {
             Self::Pcapng => {
                 pcapng::section_header(out, section);
@@ -70,7 +70,7 @@ impl FileFormat {
         out: &mut Vec<u8>,
         source: &Source,
         first: Option<&Source>,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), UnsupportedContent> {
         match self {
             Self::Pcapng => pcapng::interface(out, source),
             Self::Pcap(_) if first.is_some_and(|first| first.link_type == source.link_type) => {}
@@ -101,11 +101,11 @@ impl FileFormat {
         out: &mut Vec<u8>,
         record: &Record<'_>,
         options: &[u8],
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), UnsupportedContent> {
         match self {
             Self::Pcapng => pcapng::packet_with_options(out, record, options),
             Self::Pcap(_) if record.timestamp / 1_000_000_000 >= pcap::END_OF_TIME => {
-                return Err(Refusal::new(
+                return Err(UnsupportedContent::new(
                     "a packet is later than 2106, and classic pcap counts seconds in 32 bits",
                     "write pcapng; the packets before it are in the file",
                 ));
@@ -155,14 +155,14 @@ fn plain(path: &Path) -> Cow<'_, Path> {
 }
 
 /// Contents that a format cannot hold, and the alternative.
-pub(crate) struct Refusal {
+pub(crate) struct UnsupportedContent {
     what: &'static str,
     help: &'static str,
 }
 
 const WRITE_PCAPNG: &str = "write pcapng";
 
-impl Refusal {
+impl UnsupportedContent {
     fn new(what: &'static str, help: &'static str) -> Self {
         Self { what, help }
     }
@@ -174,8 +174,9 @@ impl Refusal {
 }
 
 /// The one interface that classic pcap can describe for all of `sources`.
-fn common(sources: &[Source]) -> Result<Source, Refusal> {
-    let lack = Refusal::new("a pcap file needs an interface from its start", WRITE_PCAPNG);
+fn common(sources: &[Source]) -> Result<Source, UnsupportedContent> {
+    let lack =
+        UnsupportedContent::new("a pcap file needs an interface from its start", WRITE_PCAPNG);
     let first = sources.first().ok_or(lack)?;
     if sources.iter().any(|source| source.link_type != first.link_type) {
         return Err(one_link_type());
@@ -188,6 +189,6 @@ fn common(sources: &[Source]) -> Result<Source, Refusal> {
     Ok(Source { snaplen, fcs_len, ..first.clone() })
 }
 
-fn one_link_type() -> Refusal {
-    Refusal::new("a pcap file holds one link type", WRITE_PCAPNG)
+fn one_link_type() -> UnsupportedContent {
+    UnsupportedContent::new("a pcap file holds one link type", WRITE_PCAPNG)
 }

@@ -26,9 +26,9 @@ const LZ4_PLAIN: u32 = 1 << 31;
 const LZ4_END: [u8; 4] = [0; 4];
 
 /// Compresses pieces, each into a separate frame. Reuses its working memory.
-pub struct FrameCompressor(Compressor);
+pub struct FrameCompressor(CodecState);
 
-enum Compressor {
+enum CodecState {
     Lz4 { table: CompressTable, block: Vec<u8> },
     Zstd(CCtx<'static>),
 }
@@ -41,7 +41,7 @@ impl FrameCompressor {
     pub fn new(options: CompressionOptions) -> io::Result<Self> {
         Ok(Self(match options.compression {
             Compression::Lz4 => {
-                Compressor::Lz4 { table: CompressTable::large(), block: Vec::new() }
+                CodecState::Lz4 { table: CompressTable::large(), block: Vec::new() }
             }
             Compression::Zstd => {
                 let mut context = CCtx::try_create().ok_or(io::ErrorKind::OutOfMemory)?;
@@ -49,7 +49,7 @@ impl FrameCompressor {
                 for parameter in [level, CParameter::ChecksumFlag(true)] {
                     context.set_parameter(parameter).map_err(zstd_error)?;
                 }
-                Compressor::Zstd(context)
+                CodecState::Zstd(context)
             }
             Compression::Gzip => return Err(no_frames()),
         }))
@@ -59,11 +59,11 @@ impl FrameCompressor {
     #[must_use]
     pub fn bound(&self, len: usize) -> usize {
         match self.0 {
-            Compressor::Lz4 { .. } => {
+            CodecState::Lz4 { .. } => {
                 let around = LZ4_HEADER.len() + LZ4_END.len();
                 len.saturating_add(around + 4 * len.div_ceil(LZ4_BLOCK))
             }
-            Compressor::Zstd(_) => compress_bound(len),
+            CodecState::Zstd(_) => compress_bound(len),
         }
     }
 
@@ -86,9 +86,9 @@ impl FrameCompressor {
     /// Not enough memory, or not enough room.
     pub fn compress(&mut self, data: &[u8], out: &mut [u8]) -> io::Result<usize> {
         match &mut self.0 {
-            Compressor::Zstd(context) => context.compress2(out, data).map_err(zstd_error),
-            Compressor::Lz4 { table, block } => {
-                let mut to = Cursor { out, len: 0 };
+            CodecState::Zstd(context) => context.compress2(out, data).map_err(zstd_error),
+            CodecState::Lz4 { table, block } => {
+                let mut to = MemoryFiller { out, len: 0 };
                 to.put(&LZ4_HEADER)?;
                 for plain in data.chunks(LZ4_BLOCK) {
                     block.resize(get_maximum_output_size(plain.len()), 0);
@@ -172,12 +172,12 @@ fn lz4_content(frame: &[u8], out: &mut [u8]) -> Option<usize> {
 }
 
 /// Fills memory from its start.
-struct Cursor<'a> {
+struct MemoryFiller<'a> {
     out: &'a mut [u8],
     len: usize,
 }
 
-impl Cursor<'_> {
+impl MemoryFiller<'_> {
     fn put(&mut self, bytes: &[u8]) -> io::Result<()> {
         let room = self.out.get_mut(self.len..).and_then(|rest| rest.get_mut(..bytes.len()));
         room.ok_or(io::ErrorKind::WriteZero)?.copy_from_slice(bytes);

@@ -9,7 +9,7 @@ use crate::error::CaptureError;
 const CHUNK: usize = 256 * 1024;
 
 /// The part of a byte stream that is in memory.
-pub(crate) struct Window<R> {
+pub(crate) struct StreamWindow<R> {
     source: R,
     name: String,
     buffer: Vec<u8>,
@@ -22,9 +22,9 @@ pub(crate) struct Window<R> {
     cut: bool,
 }
 
-/// The result of [`Window::need`].
+/// The result of [`StreamWindow::need`].
 #[derive(PartialEq, Eq)]
-pub(crate) enum Filled {
+pub(crate) enum NeedResult {
     /// The bytes are there.
     Whole,
     /// The stream ends before them, inside a block or inside a compressed frame.
@@ -33,7 +33,7 @@ pub(crate) enum Filled {
     Empty,
 }
 
-impl<R: Read> Window<R> {
+impl<R: Read> StreamWindow<R> {
     pub(crate) fn new(source: R, name: String) -> Self {
         Self {
             source,
@@ -69,18 +69,19 @@ impl<R: Read> Window<R> {
         words.map_or([0; N], |words| words.map(u32::from_ne_bytes))
     }
 
-    /// Bytes of the buffer at a position of [`Window::position`].
+    /// Bytes of the buffer at a position of [`StreamWindow::position`].
     #[inline]
     pub(crate) fn slice(&self, start: usize, len: usize) -> &[u8] {
         self.buffer.get(start..).and_then(|rest| rest.get(..len)).unwrap_or_default()
     }
 
-    /// As [`Window::slice`], mutable.
+    /// As [`StreamWindow::slice`], mutable.
     pub(crate) fn slice_mut(&mut self, start: usize, len: usize) -> &mut [u8] {
         self.buffer.get_mut(start..).and_then(|rest| rest.get_mut(..len)).unwrap_or_default()
     }
 
-    /// Position of the current byte in the buffer; valid until the next call of [`Window::need`].
+    /// Position of the current byte in the buffer; valid until the next call of
+    /// [`StreamWindow::need`].
     #[inline]
     pub(crate) fn position(&self) -> usize {
         self.start
@@ -89,14 +90,14 @@ impl<R: Read> Window<R> {
     /// Makes sure that `len` bytes from the current position are in memory. Memory grows only with
     /// the bytes that were read, so a length field alone cannot cause a large allocation.
     #[inline]
-    pub(crate) fn need(&mut self, len: usize) -> Result<Filled, CaptureError> {
+    pub(crate) fn need(&mut self, len: usize) -> Result<NeedResult, CaptureError> {
         if self.end - self.start >= len {
-            return Ok(Filled::Whole);
+            return Ok(NeedResult::Whole);
         }
         self.fill(len)
     }
 
-    /// Skips `len` bytes that are in memory ([`Window::need`]).
+    /// Skips `len` bytes that are in memory ([`StreamWindow::need`]).
     #[inline]
     pub(crate) fn consume(&mut self, len: usize) {
         let len = len.min(self.end - self.start);
@@ -105,11 +106,11 @@ impl<R: Read> Window<R> {
     }
 
     #[cold]
-    fn fill(&mut self, len: usize) -> Result<Filled, CaptureError> {
+    fn fill(&mut self, len: usize) -> Result<NeedResult, CaptureError> {
         while self.end - self.start < len {
             if self.at_end {
                 let clean = self.end == self.start && !self.cut;
-                return Ok(if clean { Filled::Empty } else { Filled::Partial });
+                return Ok(if clean { NeedResult::Empty } else { NeedResult::Partial });
             }
             if self.start > 0 {
                 self.buffer.copy_within(self.start..self.end, 0);
@@ -138,6 +139,6 @@ impl<R: Read> Window<R> {
                 }
             }
         }
-        Ok(Filled::Whole)
+        Ok(NeedResult::Whole)
     }
 }

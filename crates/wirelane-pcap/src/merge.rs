@@ -161,7 +161,7 @@ pub fn merge_selected(
     control: &MergeControl,
     select: &mut dyn FnMut(&Record<'_>, &Source) -> Verdict,
 ) -> Result<MergeReport, CaptureError> {
-    let open = |path: &PathBuf| Stream::open(path, control);
+    let open = |path: &PathBuf| MergeInput::open(path, control);
     let mut streams = inputs.iter().map(open).collect::<Result<Vec<_>, _>>()?;
     let options = control.options.clone().unwrap_or_else(|| WriterOptions::of_path(output));
     let options = WriterOptions {
@@ -174,13 +174,13 @@ pub fn merge_selected(
     let writer = CaptureWriter::create(output, &sources, options, 0)?;
     if !sources.is_empty() {
         // The interface in the header represents all interfaces of the inputs.
-        streams.iter_mut().for_each(Stream::share_header);
+        streams.iter_mut().for_each(MergeInput::share_header);
     }
-    let mut merge = Merge { streams, writer, control, out_of_order: 0, unread: Vec::new() };
+    let mut merge = RunningMerge { streams, writer, control, out_of_order: 0, unread: Vec::new() };
     let failure = merge.run(select).err();
-    let Merge { mut streams, writer, out_of_order, unread, .. } = merge;
+    let RunningMerge { mut streams, writer, out_of_order, unread, .. } = merge;
     let stopped = control.cancel.is_asked() && streams.iter().any(|stream| !stream.has_ended);
-    let lost = streams.iter().map(Stream::lost).fold(writer.lost(), Losses::plus);
+    let lost = streams.iter().map(MergeInput::lost).fold(writer.lost(), Losses::plus);
     for (index, standing) in unread {
         streams
             .get_mut(index)
@@ -194,11 +194,11 @@ pub fn merge_selected(
 
 /// The interfaces in the header of the output: none for pcapng; for classic pcap, which must
 /// describe its interface there, all interfaces known so far.
-fn sources(streams: &[Stream], format: FileFormat) -> Vec<Source> {
+fn sources(streams: &[MergeInput], format: FileFormat) -> Vec<Source> {
     if format == FileFormat::Pcapng {
         return Vec::new();
     }
-    let of_one = |stream: &Stream| {
+    let of_one = |stream: &MergeInput| {
         let snaplen = stream.snaplen;
         stream
             .reader
@@ -216,8 +216,8 @@ fn sources(streams: &[Stream], format: FileFormat) -> Vec<Source> {
 }
 
 /// The section header of the output.
-fn section(streams: &[Stream], mut section: Section) -> Section {
-    let name = |one: &Stream| {
+fn section(streams: &[MergeInput], mut section: Section) -> Section {
+    let name = |one: &MergeInput| {
         one.report.path.file_name().unwrap_or_default().to_string_lossy().into_owned()
     };
     let inputs = streams.iter().filter_map(|one| Some((name(one), one.reader.section()?)));
@@ -226,8 +226,8 @@ fn section(streams: &[Stream], mut section: Section) -> Section {
 }
 
 /// A running merge.
-struct Merge<'a> {
-    streams: Vec<Stream>,
+struct RunningMerge<'a> {
+    streams: Vec<MergeInput>,
     writer: CaptureWriter,
     control: &'a MergeControl,
     out_of_order: u64,
@@ -236,7 +236,7 @@ struct Merge<'a> {
     unread: Vec<(usize, u64)>,
 }
 
-impl Merge<'_> {
+impl RunningMerge<'_> {
     /// Merges until the inputs end, or until the control requests the end.
     fn run(
         &mut self,
@@ -296,7 +296,7 @@ impl Merge<'_> {
 }
 
 /// One input of a running merge.
-struct Stream {
+struct MergeInput {
     reader: CaptureReader,
     report: MergedInput,
     /// For each interface of this input, its number in the output.
@@ -311,7 +311,7 @@ struct Stream {
     snaplen: Option<u32>,
 }
 
-impl Stream {
+impl MergeInput {
     fn open(path: &Path, control: &MergeControl) -> Result<Self, CaptureError> {
         let report = MergedInput {
             path: path.into(),

@@ -13,10 +13,10 @@ use std::thread;
 use crate::access::Access;
 use crate::cancel::{Cancel, CancelSource};
 use crate::error::CaptureError;
-use crate::format::{FileFormat, Refusal};
+use crate::format::{FileFormat, UnsupportedContent};
 use crate::identity::FileId;
 use crate::options::WriterOptions;
-use crate::packer::{Chunk, Packer};
+use crate::packer::{BlockChunk, ChunkPacker};
 use crate::pcapng::{Annex, MAX_PACKET};
 use crate::pipe;
 use crate::record::{Record, Source, Statistics};
@@ -27,7 +27,7 @@ use crate::system;
 const CHUNK: usize = 128 * 1024;
 /// Sequences of blocks of this length are written without a copy into the buffer.
 const DIRECT: usize = 32 * 1024;
-/// The longest delay of a write, in nanoseconds, if [`Output::flush_if_older`] is called often.
+/// The longest delay of a write, in nanoseconds, if [`OutputFile::flush_if_older`] is called often.
 const MAX_DELAY: u64 = 1_000_000_000;
 
 /// The least number of chunks, before compression, in a file of limited size, unless they would be
@@ -47,17 +47,17 @@ const SPARES: u32 = 100_000;
 /// last whole block. The reader of a pipe also receives whole blocks, unless one is longer than a
 /// page. A limit of the file's size (`RLIMIT_FSIZE`) is an error only for a process that survives
 /// SIGXFSZ, as the command does. Dropping an output flushes it and ignores the error;
-/// [`Output::flush`] reports it.
+/// [`OutputFile::flush`] reports it.
 ///
-/// Compression is asynchronous: full chunks are sent to the threads of a [`Packer`], and later
+/// Compression is asynchronous: full chunks are sent to the threads of a [`ChunkPacker`], and later
 /// calls write the results, in order. Only data in the file counts as safe.
-pub(crate) struct Output {
+pub(crate) struct OutputFile {
     name: String,
     /// Path of the file.
     path: PathBuf,
     file: File,
     format: FileFormat,
-    packer: Option<Packer>,
+    packer: Option<ChunkPacker>,
     chunk: usize,
     buffer: Vec<u8>,
     /// A regular file, which can be truncated.
@@ -75,7 +75,7 @@ pub(crate) struct Output {
     failed: bool,
 }
 
-impl Output {
+impl OutputFile {
     /// Creates a file, or takes standard output for `-`, and puts the headers of the format into
     /// its buffer. Waits for a FIFO's reader. `packer` compresses the output; it is taken only on
     /// success.
@@ -90,7 +90,7 @@ impl Output {
         fresh: bool,
         options: &WriterOptions,
         sources: &[Source],
-        packer: &mut Option<Packer>,
+        packer: &mut Option<ChunkPacker>,
     ) -> Result<Self, CaptureError> {
         let mut path = path.to_path_buf();
         let is_stdout = path.as_os_str() == "-" && options.open.is_none();
@@ -171,13 +171,13 @@ impl Output {
         is_taken
     }
 
-    /// Returns the compressing threads, for the next file. Only after [`Output::flush`].
-    pub(crate) fn take_packer(&mut self) -> Option<Packer> {
+    /// Returns the compressing threads, for the next file. Only after [`OutputFile::flush`].
+    pub(crate) fn take_packer(&mut self) -> Option<ChunkPacker> {
         self.packer.take()
     }
 
     /// Returns the threads, if there is no next file.
-    pub(crate) fn put_packer(&mut self, packer: Option<Packer>) {
+    pub(crate) fn put_packer(&mut self, packer: Option<ChunkPacker>) {
         self.packer = packer;
     }
 
@@ -202,7 +202,7 @@ impl Output {
     /// directly, without another copy.
     ///
     /// # Errors
-    /// See [`Output::flush`].
+    /// See [`OutputFile::flush`].
     pub(crate) fn blocks(&mut self, blocks: &[u8], packets: u64) -> Result<(), CaptureError> {
         if self.packer.is_some() || self.failed || blocks.len() < DIRECT {
             self.buffer.extend_from_slice(blocks);
@@ -241,7 +241,7 @@ impl Output {
     /// Adds a block beside packets, if the format supports it, and writes when a chunk is full.
     ///
     /// # Errors
-    /// See [`Output::flush`].
+    /// See [`OutputFile::flush`].
     pub(crate) fn annex(&mut self, annex: Annex<'_>) -> Result<(), CaptureError> {
         self.format.annex(&mut self.buffer, annex);
         if self.buffer.len() >= self.chunk { self.pass_on() } else { Ok(()) }
@@ -256,7 +256,7 @@ impl Output {
     /// is the time of any monotonic clock, in nanoseconds.
     ///
     /// # Errors
-    /// See [`Output::flush`].
+    /// See [`OutputFile::flush`].
     pub(crate) fn flush_if_older(&mut self, now: u64) -> Result<(), CaptureError> {
         while self.write_packed(false)? {}
         if self.buffer.is_empty() {
@@ -333,7 +333,7 @@ impl Output {
     /// Writes the oldest pending chunk, if `waits` or if it is ready; false if there was none.
     fn write_packed(&mut self, waits: bool) -> Result<bool, CaptureError> {
         let Some(packer) = &mut self.packer else { return Ok(false) };
-        let chunk: Chunk = match packer.receive(waits) {
+        let chunk: BlockChunk = match packer.receive(waits) {
             Ok(Some(chunk)) => chunk,
             Ok(None) => return Ok(false),
             Err(source) => return Err(self.fail(0, source)),
@@ -358,7 +358,7 @@ impl Output {
     /// Accepted packets, written or not.
     #[must_use]
     pub(crate) fn accepted(&self) -> u64 {
-        self.packets + self.packer.as_ref().map_or(0, Packer::packets) + self.pending
+        self.packets + self.packer.as_ref().map_or(0, ChunkPacker::packets) + self.pending
     }
 
     /// Bytes in the file, after compression.
@@ -382,7 +382,7 @@ impl Output {
     /// may shorten pending data: close to the limit, this waits until that data is in the file.
     ///
     /// # Errors
-    /// See [`Output::flush`].
+    /// See [`OutputFile::flush`].
     #[inline]
     pub(crate) fn is_full(&mut self, added: u64, limit: u64) -> Result<bool, CaptureError> {
         if self.most_bytes(added) <= limit {
@@ -407,7 +407,7 @@ impl Output {
 
     /// Ends the file before a packet that it cannot hold.
     #[cold]
-    fn refuse(&mut self, refusal: Refusal) -> CaptureError {
+    fn refuse(&mut self, refusal: UnsupportedContent) -> CaptureError {
         if let Err(error) = self.flush() {
             return error;
         }
@@ -452,7 +452,7 @@ impl Output {
     }
 }
 
-impl Drop for Output {
+impl Drop for OutputFile {
     fn drop(&mut self) {
         let _ = self.flush();
     }
@@ -460,7 +460,7 @@ impl Drop for Output {
 
 /// Bytes of a chunk before compression: fewer if the size of files is limited, so that the
 /// compressed size is known early.
-fn packed_chunk(packer: &Packer, options: &WriterOptions) -> usize {
+fn packed_chunk(packer: &ChunkPacker, options: &WriterOptions) -> usize {
     let limit = options.rotation.max_bytes.map_or(usize::MAX, |limit| {
         usize::try_from(limit / CHUNKS_OF_A_FILE).unwrap_or(usize::MAX)
     });

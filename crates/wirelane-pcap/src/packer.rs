@@ -31,7 +31,7 @@ use crate::uncompressed::Compressor;
 
 /// A chunk of whole blocks.
 #[derive(Default)]
-pub(crate) struct Chunk {
+pub(crate) struct BlockChunk {
     /// The uncompressed blocks.
     pub(crate) plain: Vec<u8>,
     /// The compressed blocks.
@@ -42,7 +42,7 @@ pub(crate) struct Chunk {
 
 /// Threads that compress for one file after the other. Dropping it ends them; pending chunks are
 /// then lost.
-pub(crate) struct Packer {
+pub(crate) struct ChunkPacker {
     threads: Vec<Thread>,
     /// Chunks sent to the threads, and chunks received from them.
     sent: usize,
@@ -51,19 +51,19 @@ pub(crate) struct Packer {
     packets: u64,
     bytes: u64,
     /// Empty chunks whose memory is used again.
-    spare: Vec<Chunk>,
+    spare: Vec<BlockChunk>,
     is_abandoned: Arc<AtomicBool>,
     fit: Fit,
 }
 
 struct Thread {
     /// Dropped first, which ends the thread.
-    plain: Option<Sender<Chunk>>,
-    packed: Receiver<io::Result<Chunk>>,
+    plain: Option<Sender<BlockChunk>>,
+    packed: Receiver<io::Result<BlockChunk>>,
     handle: Option<JoinHandle<()>>,
 }
 
-impl Packer {
+impl ChunkPacker {
     /// Starts the threads: fewer threads with shorter chunks, if memory is short.
     ///
     /// # Errors
@@ -82,7 +82,7 @@ impl Packer {
         };
         for _ in 0..packer.fit.threads {
             let mut compressor = Compressor::new(options)?;
-            let (plain, to_pack) = channel::<Chunk>();
+            let (plain, to_pack) = channel::<BlockChunk>();
             let (done, packed) = channel();
             let is_abandoned = Arc::clone(&packer.is_abandoned);
             let run = move || {
@@ -118,12 +118,12 @@ impl Packer {
     }
 
     /// An empty chunk, with the memory of an earlier one if possible.
-    pub(crate) fn blank(&mut self) -> Chunk {
+    pub(crate) fn blank(&mut self) -> BlockChunk {
         self.spare.pop().unwrap_or_default()
     }
 
     /// Takes back a chunk for reuse.
-    pub(crate) fn recycle(&mut self, mut chunk: Chunk) {
+    pub(crate) fn recycle(&mut self, mut chunk: BlockChunk) {
         chunk.plain.clear();
         self.spare.push(chunk);
     }
@@ -142,7 +142,7 @@ impl Packer {
     ///
     /// # Errors
     /// The thread has ended.
-    pub(crate) fn send(&mut self, chunk: Chunk) -> io::Result<()> {
+    pub(crate) fn send(&mut self, chunk: BlockChunk) -> io::Result<()> {
         let (packets, bytes) = (chunk.packets, chunk.plain.len() as u64);
         let thread = self.threads.get(self.sent % self.threads.len());
         let plain = thread.and_then(|thread| thread.plain.as_ref()).ok_or_else(gone)?;
@@ -158,7 +158,7 @@ impl Packer {
     ///
     /// # Errors
     /// It could not be compressed, or the thread has ended.
-    pub(crate) fn receive(&mut self, waits: bool) -> io::Result<Option<Chunk>> {
+    pub(crate) fn receive(&mut self, waits: bool) -> io::Result<Option<BlockChunk>> {
         if self.sent == self.received {
             return Ok(None);
         }
@@ -179,7 +179,7 @@ impl Packer {
     }
 }
 
-impl Drop for Packer {
+impl Drop for ChunkPacker {
     fn drop(&mut self) {
         self.is_abandoned.store(true, Ordering::Relaxed);
         for thread in &mut self.threads {
@@ -206,9 +206,9 @@ mod tests {
         for threads in 1..=4 {
             let options =
                 CompressionOptions { threads, ..CompressionOptions::fastest(Compression::Zstd) };
-            let mut packer = Packer::start(options, Room::unlimited).unwrap();
+            let mut packer = ChunkPacker::start(options, Room::unlimited).unwrap();
             let (mut sent, mut received) = (0, 0);
-            let mut check = |chunk: Chunk| {
+            let mut check = |chunk: BlockChunk| {
                 assert_eq!(chunk.packets, received);
                 assert_eq!(
                     zstd_safe::get_frame_content_size(&chunk.compressed).unwrap(),
@@ -219,7 +219,9 @@ mod tests {
             while sent < 200 {
                 while packer.has_room() {
                     let plain = vec![7; if sent % 3 == 0 { 300_000 } else { 1 }];
-                    packer.send(Chunk { plain, packets: sent, ..Chunk::default() }).unwrap();
+                    packer
+                        .send(BlockChunk { plain, packets: sent, ..BlockChunk::default() })
+                        .unwrap();
                     sent += 1;
                 }
                 check(packer.receive(true).unwrap().unwrap());
@@ -237,9 +239,9 @@ mod tests {
     #[test]
     fn it_ends_with_chunks_on_their_way() {
         let options = CompressionOptions::fastest(Compression::Gzip);
-        let mut packer = Packer::start(options, Room::unlimited).unwrap();
+        let mut packer = ChunkPacker::start(options, Room::unlimited).unwrap();
         while packer.has_room() {
-            packer.send(Chunk { plain: vec![1; 1 << 20], ..Chunk::default() }).unwrap();
+            packer.send(BlockChunk { plain: vec![1; 1 << 20], ..BlockChunk::default() }).unwrap();
         }
     }
 }

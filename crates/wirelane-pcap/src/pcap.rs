@@ -6,7 +6,7 @@
 use std::io::Read;
 
 use crate::error::CaptureError;
-use crate::input::{Filled, Window};
+use crate::input::{NeedResult, StreamWindow};
 use crate::link_order;
 use crate::pcapng::MAX_PACKET;
 use crate::record::{Direction, Record, Source};
@@ -105,7 +105,7 @@ pub(crate) fn whole_packets(bytes: &[u8], len: usize, with_header: bool) -> (usi
 /// Reads classic pcap from a byte stream. [`MAX_PACKET`] bounds its memory, whatever lengths the
 /// file states.
 pub struct PcapReader<R> {
-    window: Window<R>,
+    window: StreamWindow<R>,
     swapped: bool,
     resolution: Resolution,
     /// Bytes before the data of each packet.
@@ -130,7 +130,7 @@ impl<R: Read> PcapReader<R> {
     /// Reads from `source`; errors call it `name`.
     pub fn new(source: R, name: &str) -> Self {
         Self {
-            window: Window::new(source, name.into()),
+            window: StreamWindow::new(source, name.into()),
             swapped: false,
             resolution: Resolution::Microseconds,
             packet_header: PACKET_HEADER,
@@ -211,9 +211,9 @@ impl<R: Read> PcapReader<R> {
     fn packet(&mut self) -> Result<bool, CaptureError> {
         self.open()?;
         match self.window.need(self.packet_header)? {
-            Filled::Whole => {}
-            Filled::Partial => return Err(self.truncated()),
-            Filled::Empty => return Ok(false),
+            NeedResult::Whole => {}
+            NeedResult::Partial => return Err(self.truncated()),
+            NeedResult::Empty => return Ok(false),
         }
         let mut header = self.window.words::<{ PACKET_HEADER / 4 }>();
         if self.swapped {
@@ -224,7 +224,7 @@ impl<R: Read> PcapReader<R> {
         if captured > MAX_PACKET {
             return Err(self.malformed("packet longer than 256 KiB"));
         }
-        if self.window.need(self.packet_header + captured)? != Filled::Whole {
+        if self.window.need(self.packet_header + captured)? != NeedResult::Whole {
             return Err(self.truncated());
         }
         let nanoseconds = u64::from(fraction) * u64::from(self.resolution.nanoseconds());
@@ -250,7 +250,7 @@ impl<R: Read> PcapReader<R> {
     }
 
     fn header(&mut self) -> Result<(), CaptureError> {
-        if self.window.need(FILE_HEADER)? != Filled::Whole {
+        if self.window.need(FILE_HEADER)? != NeedResult::Whole {
             return Err(self.truncated());
         }
         let magic = self.word(0);

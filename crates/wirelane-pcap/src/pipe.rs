@@ -66,7 +66,8 @@ fn begin(path: &Path, cancel: Cancel) -> Result<Beginning, CaptureError> {
     };
     let failed = |source| CaptureError::Open { name: name.clone(), action: "open", source };
     let file = Arc::new(opened.map_err(failed)?);
-    let pipe = Pipe { file: Arc::clone(&file), cancel: cancel.clone(), waits: Arc::clone(&waits) };
+    let pipe =
+        PipeSource { file: Arc::clone(&file), cancel: cancel.clone(), waits: Arc::clone(&waits) };
     let reader = CaptureReader::from_reader(pipe, &name).map_err(|error| match error {
         // The input itself has no error.
         CaptureError::Read { source, .. } if cancel.ends_waiting() => failed(source),
@@ -139,14 +140,14 @@ pub fn takes_at_once(file: &File, bytes: usize) -> bool {
 }
 
 /// A source that may be silent for a long time.
-struct Pipe {
+struct PipeSource {
     file: Arc<File>,
     cancel: Cancel,
     /// Wait while the source is empty.
     waits: Arc<AtomicBool>,
 }
 
-impl Read for Pipe {
+impl Read for PipeSource {
     fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
         loop {
             if self.cancel.ends_waiting() {
@@ -195,7 +196,8 @@ mod tests {
         let halt = Switch::default();
         let waits = Arc::new(AtomicBool::new(true));
         let file = Arc::new(File::from(std::os::fd::OwnedFd::from(from)));
-        let mut pipe = Pipe { file, cancel: Cancel::new(halt.clone()), waits: Arc::clone(&waits) };
+        let mut pipe =
+            PipeSource { file, cancel: Cancel::new(halt.clone()), waits: Arc::clone(&waits) };
         let (mut bytes, mut rest) = ([0; 8], Vec::new());
         to.write_all(b"bytes").unwrap();
         assert_eq!(pipe.read(&mut bytes).unwrap(), 5);

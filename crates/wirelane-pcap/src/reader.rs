@@ -22,11 +22,11 @@ use crate::uncompressed::decompress;
 pub struct CaptureReader {
     name: String,
     compression: Option<Compression>,
-    decoder: Decoder,
+    decoder: FormatDecoder,
     file: Option<FileId>,
 }
 
-enum Decoder {
+enum FormatDecoder {
     Pcap(Box<PcapReader<Box<dyn Read + Send>>>),
     Pcapng(Box<PcapngReader<Box<dyn Read + Send>>>),
 }
@@ -95,12 +95,12 @@ impl CaptureReader {
             Some(SECTION_HEADER) => {
                 let mut reader = PcapngReader::new(source, name);
                 reader.open()?;
-                Decoder::Pcapng(Box::new(reader))
+                FormatDecoder::Pcapng(Box::new(reader))
             }
             Some(magic) if is_pcap(magic) || is_pcap(magic.swap_bytes()) => {
                 let mut reader = PcapReader::new(source, name);
                 reader.open()?;
-                Decoder::Pcap(Box::new(reader))
+                FormatDecoder::Pcap(Box::new(reader))
             }
             None if start.is_empty() => {
                 return Err(CaptureError::Unrecognized {
@@ -135,8 +135,8 @@ impl CaptureReader {
     #[inline]
     pub fn advance(&mut self) -> Result<bool, CaptureError> {
         match &mut self.decoder {
-            Decoder::Pcap(reader) => reader.advance(),
-            Decoder::Pcapng(reader) => reader.advance(),
+            FormatDecoder::Pcap(reader) => reader.advance(),
+            FormatDecoder::Pcapng(reader) => reader.advance(),
         }
     }
 
@@ -166,8 +166,10 @@ impl CaptureReader {
     #[inline]
     pub fn step(&mut self) -> Result<Step, CaptureError> {
         match &mut self.decoder {
-            Decoder::Pcap(reader) => Ok(if reader.advance()? { Step::Packet } else { Step::End }),
-            Decoder::Pcapng(reader) => reader.step(),
+            FormatDecoder::Pcap(reader) => {
+                Ok(if reader.advance()? { Step::Packet } else { Step::End })
+            }
+            FormatDecoder::Pcapng(reader) => reader.step(),
         }
     }
 
@@ -175,8 +177,8 @@ impl CaptureReader {
     #[must_use]
     pub fn annex(&self) -> Option<Annex<'_>> {
         match &self.decoder {
-            Decoder::Pcap(_) => None,
-            Decoder::Pcapng(reader) => reader.annex(),
+            FormatDecoder::Pcap(_) => None,
+            FormatDecoder::Pcapng(reader) => reader.annex(),
         }
     }
 
@@ -187,8 +189,8 @@ impl CaptureReader {
     #[must_use]
     pub fn options(&self) -> &[u8] {
         match &self.decoder {
-            Decoder::Pcap(_) => &[],
-            Decoder::Pcapng(reader) => reader.options(),
+            FormatDecoder::Pcap(_) => &[],
+            FormatDecoder::Pcapng(reader) => reader.options(),
         }
     }
 
@@ -197,8 +199,8 @@ impl CaptureReader {
     #[must_use]
     pub fn fcs_len(&self) -> Option<u8> {
         match &self.decoder {
-            Decoder::Pcap(reader) => reader.interfaces().first().and_then(|one| one.fcs_len),
-            Decoder::Pcapng(reader) => reader.fcs_len(),
+            FormatDecoder::Pcap(reader) => reader.interfaces().first().and_then(|one| one.fcs_len),
+            FormatDecoder::Pcapng(reader) => reader.fcs_len(),
         }
     }
 
@@ -206,8 +208,8 @@ impl CaptureReader {
     #[must_use]
     pub fn lost(&self) -> Losses {
         match &self.decoder {
-            Decoder::Pcap(_) => Losses::default(),
-            Decoder::Pcapng(reader) => reader.lost(),
+            FormatDecoder::Pcap(_) => Losses::default(),
+            FormatDecoder::Pcapng(reader) => reader.lost(),
         }
     }
 
@@ -216,8 +218,8 @@ impl CaptureReader {
     #[must_use]
     pub fn current(&self) -> Record<'_> {
         match &self.decoder {
-            Decoder::Pcap(reader) => reader.current(),
-            Decoder::Pcapng(reader) => reader.current(),
+            FormatDecoder::Pcap(reader) => reader.current(),
+            FormatDecoder::Pcapng(reader) => reader.current(),
         }
     }
 
@@ -226,8 +228,8 @@ impl CaptureReader {
     #[must_use]
     pub fn interfaces(&self) -> &[Source] {
         match &self.decoder {
-            Decoder::Pcap(reader) => reader.interfaces(),
-            Decoder::Pcapng(reader) => reader.interfaces(),
+            FormatDecoder::Pcap(reader) => reader.interfaces(),
+            FormatDecoder::Pcapng(reader) => reader.interfaces(),
         }
     }
 
@@ -235,8 +237,8 @@ impl CaptureReader {
     #[must_use]
     pub fn statistics(&self) -> Vec<Statistics> {
         match &self.decoder {
-            Decoder::Pcapng(reader) => reader.statistics().copied().collect(),
-            Decoder::Pcap(_) => Vec::new(),
+            FormatDecoder::Pcapng(reader) => reader.statistics().copied().collect(),
+            FormatDecoder::Pcap(_) => Vec::new(),
         }
     }
 
@@ -244,8 +246,8 @@ impl CaptureReader {
     #[must_use]
     pub fn section(&self) -> Option<&Section> {
         match &self.decoder {
-            Decoder::Pcapng(reader) => reader.section(),
-            Decoder::Pcap(_) => None,
+            FormatDecoder::Pcapng(reader) => reader.section(),
+            FormatDecoder::Pcap(_) => None,
         }
     }
 
@@ -253,9 +255,9 @@ impl CaptureReader {
     #[must_use]
     pub fn odd_times(&self) -> OddTimes {
         match &self.decoder {
-            Decoder::Pcapng(reader) => reader.odd_times(),
+            FormatDecoder::Pcapng(reader) => reader.odd_times(),
             // 32 bits of seconds, and at most nanoseconds.
-            Decoder::Pcap(_) => OddTimes::default(),
+            FormatDecoder::Pcap(_) => OddTimes::default(),
         }
     }
 
@@ -263,8 +265,8 @@ impl CaptureReader {
     #[must_use]
     pub fn packets(&self) -> u64 {
         match &self.decoder {
-            Decoder::Pcap(reader) => reader.packets(),
-            Decoder::Pcapng(reader) => reader.packets(),
+            FormatDecoder::Pcap(reader) => reader.packets(),
+            FormatDecoder::Pcapng(reader) => reader.packets(),
         }
     }
 

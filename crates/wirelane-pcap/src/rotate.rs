@@ -95,14 +95,14 @@ pub fn split_name(path: &Path, port: Option<&str>, source: &Source) -> PathBuf {
 }
 
 /// Names the files of a rotation and, if old files are deleted, keeps their names.
-pub(crate) struct Names {
+pub(crate) struct RotationNames {
     path: PathBuf,
     count: u64,
     max_files: Option<u32>,
     made: VecDeque<(PathBuf, Option<FileId>)>,
 }
 
-impl Names {
+impl RotationNames {
     pub(crate) fn new(path: &Path, max_files: Option<u32>) -> Self {
         Self { path: path.into(), count: 0, max_files, made: VecDeque::new() }
     }
@@ -223,7 +223,7 @@ mod tests {
             assert_eq!(split_name(Path::new("a.pcap.gz"), Some(port), &rx), Path::new(expected));
         }
 
-        let mut names = Names::new(Path::new("/tmp/x.pcapng"), Some(2));
+        let mut names = RotationNames::new(Path::new("/tmp/x.pcapng"), Some(2));
         let time = 1_795_210_200 * 1_000_000_000;
         let first = Path::new("/tmp/x_00001_20261120213000.pcapng");
         assert_eq!((names.next(time).as_path(), names.current(time).as_path()), (first, first));
@@ -240,7 +240,7 @@ mod tests {
     fn only_own_files_are_deleted() {
         let directory = tempfile::tempdir().unwrap();
         let path = |name: &str| directory.path().join(name);
-        let mut names = Names::new(&path("x"), Some(1));
+        let mut names = RotationNames::new(&path("x"), Some(1));
         for (name, is_ours) in [("own", true), ("replaced", false), ("gone", true)] {
             fs::write(path(name), "").unwrap();
             names.add(&path(name), FileId::at(&path(name)));

@@ -9,11 +9,11 @@ use crate::format::FileFormat;
 use crate::keepsakes::Keepsakes;
 use crate::losses::Losses;
 use crate::options::WriterOptions;
-use crate::output::Output;
-use crate::packer::Packer;
+use crate::output::OutputFile;
+use crate::packer::ChunkPacker;
 use crate::pcapng::{self, Annex, AnnexKind};
 use crate::record::{Record, Source, Statistics};
-use crate::rotate::Names;
+use crate::rotate::RotationNames;
 
 /// Totals of a writer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -30,8 +30,8 @@ pub struct Written {
 pub struct CaptureWriter {
     options: WriterOptions,
     sources: Vec<Source>,
-    output: Output,
-    names: Option<Names>,
+    output: OutputFile,
+    names: Option<RotationNames>,
     /// The number of files whose name was taken; the name of the first, and its name now.
     displaced: u64,
     first_displaced: Option<(PathBuf, PathBuf)>,
@@ -102,17 +102,17 @@ impl CaptureWriter {
                     help,
                 });
             }
-            first = names.insert(Names::new(path, options.rotation.max_files)).next(now);
+            first = names.insert(RotationNames::new(path, options.rotation.max_files)).next(now);
         }
-        let packer = options.compression.map(|it| Packer::start(it, options.room)).transpose();
+        let packer = options.compression.map(|it| ChunkPacker::start(it, options.room)).transpose();
         let mut packer = packer.map_err(|source| CaptureError::Open {
             name: path.display().to_string(),
             action: "start the threads that compress",
             source,
         })?;
-        let shortage = packer.as_ref().and_then(Packer::note).map(str::to_owned);
+        let shortage = packer.as_ref().and_then(ChunkPacker::note).map(str::to_owned);
         let fresh = names.is_some() || options.fresh;
-        let output = Output::create(&first, fresh, &options, sources, &mut packer)?;
+        let output = OutputFile::create(&first, fresh, &options, sources, &mut packer)?;
         if let Some(names) = &mut names {
             names.add(output.path(), output.id());
         }
@@ -332,7 +332,7 @@ impl CaptureWriter {
     #[must_use]
     pub fn written(&self) -> Written {
         Written {
-            files: self.names.as_ref().map_or(1, Names::count),
+            files: self.names.as_ref().map_or(1, RotationNames::count),
             packets: self.closed.packets + self.output.packets(),
             bytes: self.closed.bytes + self.output.bytes(),
         }
@@ -396,7 +396,7 @@ impl CaptureWriter {
         let path = names.next(begins);
         names.make_room();
         let mut packer = self.output.take_packer();
-        let created = Output::create(&path, true, &self.options, &self.sources, &mut packer);
+        let created = OutputFile::create(&path, true, &self.options, &self.sources, &mut packer);
         self.output.put_packer(packer);
         let mut next = created?;
         names.add(next.path(), next.id());

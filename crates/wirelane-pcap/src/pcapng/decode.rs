@@ -6,10 +6,10 @@ use std::io::Read;
 use super::annex::{self, Annex};
 use super::blocks::*;
 use super::options::{self, Of, survey};
-use super::time::Scale;
-use super::view::View;
+use super::time::TimeScale;
+use super::view::BlockView;
 use crate::error::CaptureError;
-use crate::input::{Filled, Window};
+use crate::input::{NeedResult, StreamWindow};
 use crate::link_order;
 use crate::losses::Losses;
 use crate::record::{Direction, OddTimes, Record, Section, Source, Statistics};
@@ -20,12 +20,12 @@ use crate::record::{Direction, OddTimes, Record, Section, Source, Statistics};
 /// [`MAX_BLOCK`] and [`MAX_INTERFACES`] bound its memory, whatever lengths the file states. Options
 /// of packets and blocks of other kinds are returned unchanged, in the byte order of this machine.
 pub struct PcapngReader<R> {
-    window: Window<R>,
+    window: StreamWindow<R>,
     /// The section is not in the byte order of this machine.
     swapped: bool,
     section: Option<Section>,
     interfaces: Vec<Source>,
-    scales: Vec<Scale>,
+    scales: Vec<TimeScale>,
     statistics: Vec<Option<Statistics>>,
     /// Index of the first interface of the current section.
     base: usize,
@@ -41,12 +41,12 @@ pub struct PcapngReader<R> {
     /// Blocks before the first packet that were read to find the interfaces.
     early: VecDeque<Vec<u8>>,
     /// The current block.
-    annex: Place,
+    annex: ReadablePlace,
 }
 
 /// The place of bytes that a caller may read.
 #[derive(Clone, Copy, Default)]
-enum Place {
+enum ReadablePlace {
     #[default]
     Nowhere,
     Window(usize, usize),
@@ -73,11 +73,11 @@ struct Current {
     flags: u32,
     start: usize,
     len: usize,
-    options: Place,
+    options: ReadablePlace,
 }
 
 /// The kind of one block.
-enum Block {
+enum BlockKind {
     Packet,
     Annex,
     Other,
@@ -88,7 +88,7 @@ impl<R: Read> PcapngReader<R> {
     /// Reads from `source`; errors call it `name`.
     pub fn new(source: R, name: &str) -> Self {
         Self {
-            window: Window::new(source, name.into()),
+            window: StreamWindow::new(source, name.into()),
             swapped: false,
             section: None,
             interfaces: Vec::new(),
@@ -103,7 +103,7 @@ impl<R: Read> PcapngReader<R> {
             current: Current::default(),
             translated: Vec::new(),
             early: VecDeque::new(),
-            annex: Place::Nowhere,
+            annex: ReadablePlace::Nowhere,
         }
     }
 
@@ -142,7 +142,7 @@ impl<R: Read> PcapngReader<R> {
     pub fn step(&mut self) -> Result<Step, CaptureError> {
         if let Some(block) = self.early.pop_front() {
             self.translated = block;
-            self.annex = Place::Translated;
+            self.annex = ReadablePlace::Translated;
             return Ok(Step::Annex);
         }
         self.move_on()
@@ -153,13 +153,13 @@ impl<R: Read> PcapngReader<R> {
     fn move_on(&mut self) -> Result<Step, CaptureError> {
         while !self.finished {
             match self.block() {
-                Ok(Block::Packet) => {
+                Ok(BlockKind::Packet) => {
                     self.packets += 1;
                     return Ok(Step::Packet);
                 }
-                Ok(Block::Annex) => return Ok(Step::Annex),
-                Ok(Block::Other) => {}
-                Ok(Block::End) => self.finished = true,
+                Ok(BlockKind::Annex) => return Ok(Step::Annex),
+                Ok(BlockKind::Other) => {}
+                Ok(BlockKind::End) => self.finished = true,
                 Err(error) => {
                     self.finished = !error.is_would_block();
                     self.current = Current::default();
@@ -193,7 +193,7 @@ impl<R: Read> PcapngReader<R> {
     #[inline]
     pub fn options(&self) -> &[u8] {
         match self.current.options {
-            Place::Nowhere => &[],
+            ReadablePlace::Nowhere => &[],
             place => self.at(place),
         }
     }
@@ -216,11 +216,11 @@ impl<R: Read> PcapngReader<R> {
         self.lost
     }
 
-    fn at(&self, place: Place) -> &[u8] {
+    fn at(&self, place: ReadablePlace) -> &[u8] {
         match place {
-            Place::Nowhere => &[],
-            Place::Window(start, len) => self.window.slice(start, len),
-            Place::Translated => &self.translated,
+            ReadablePlace::Nowhere => &[],
+            ReadablePlace::Window(start, len) => self.window.slice(start, len),
+            ReadablePlace::Translated => &self.translated,
         }
     }
 
@@ -256,13 +256,13 @@ impl<R: Read> PcapngReader<R> {
     /// See [`PcapngReader::next_record`].
     pub fn open(&mut self) -> Result<(), CaptureError> {
         let mut early = 0;
-        while self.window.need(BLOCK_OVERHEAD)? != Filled::Empty {
+        while self.window.need(BLOCK_OVERHEAD)? != NeedResult::Empty {
             let is_packet =
                 matches!(self.word(0), ENHANCED_PACKET | SIMPLE_PACKET | OBSOLETE_PACKET);
             if self.section.is_some() && is_packet || early > MAX_EARLY {
                 break;
             }
-            if let Block::Annex = self.block()? {
+            if let BlockKind::Annex = self.block()? {
                 let block = self.at(self.annex).to_vec();
                 early += block.len();
                 self.early.push_back(block);
@@ -272,11 +272,11 @@ impl<R: Read> PcapngReader<R> {
     }
 
     #[inline]
-    fn block(&mut self) -> Result<Block, CaptureError> {
+    fn block(&mut self) -> Result<BlockKind, CaptureError> {
         match self.window.need(BLOCK_OVERHEAD)? {
-            Filled::Whole => {}
-            Filled::Partial => return Err(self.truncated()),
-            Filled::Empty => return Ok(Block::End),
+            NeedResult::Whole => {}
+            NeedResult::Partial => return Err(self.truncated()),
+            NeedResult::Empty => return Ok(BlockKind::End),
         }
         let kind = self.word(0);
         if kind == SECTION_HEADER {
@@ -291,7 +291,7 @@ impl<R: Read> PcapngReader<R> {
         if len > MAX_BLOCK {
             return Err(self.malformed("block longer than 16 MiB"));
         }
-        if self.window.need(len)? != Filled::Whole {
+        if self.window.need(len)? != NeedResult::Whole {
             return Err(self.truncated());
         }
         if self.word(len - 4) as usize != len {
@@ -308,7 +308,7 @@ impl<R: Read> PcapngReader<R> {
         };
         match result {
             Ok(block) => {
-                if self.swapped && matches!(block, Block::Packet) {
+                if self.swapped && matches!(block, BlockKind::Packet) {
                     self.turn_link_header();
                 }
                 self.window.consume(len);
@@ -319,7 +319,7 @@ impl<R: Read> PcapngReader<R> {
     }
 
     #[inline]
-    fn enhanced_packet(&mut self, len: usize) -> Result<Block, &'static str> {
+    fn enhanced_packet(&mut self, len: usize) -> Result<BlockKind, &'static str> {
         if len < PACKET_HEADER + 4 {
             return Err("packet block too short");
         }
@@ -337,7 +337,7 @@ impl<R: Read> PcapngReader<R> {
         let padded = (captured + 3) & !3;
         let (flags, options) = match padded < room {
             true => self.packet_options(PACKET_HEADER + padded, len - 4),
-            false => (0, Place::Nowhere),
+            false => (0, ReadablePlace::Nowhere),
         };
         self.current = Current {
             interface,
@@ -348,12 +348,12 @@ impl<R: Read> PcapngReader<R> {
             len: captured,
             options,
         };
-        Ok(Block::Packet)
+        Ok(BlockKind::Packet)
     }
 
     /// A simple packet block belongs to the section's first interface, and only the snap length of
     /// that interface determines the captured length.
-    fn simple_packet(&mut self, len: usize) -> Result<Block, &'static str> {
+    fn simple_packet(&mut self, len: usize) -> Result<BlockKind, &'static str> {
         if len < 16 {
             return Err("packet block too short");
         }
@@ -369,12 +369,12 @@ impl<R: Read> PcapngReader<R> {
             flags: 0,
             start: self.window.position() + 12,
             len: (limit as usize).min(len - 16),
-            options: Place::Nowhere,
+            options: ReadablePlace::Nowhere,
         };
-        Ok(Block::Packet)
+        Ok(BlockKind::Packet)
     }
 
-    fn obsolete_packet(&mut self, len: usize) -> Result<Block, &'static str> {
+    fn obsolete_packet(&mut self, len: usize) -> Result<BlockKind, &'static str> {
         if len < PACKET_HEADER + 4 {
             return Err("packet block too short");
         }
@@ -399,7 +399,7 @@ impl<R: Read> PcapngReader<R> {
             len: captured,
             options,
         };
-        Ok(Block::Packet)
+        Ok(BlockKind::Packet)
     }
 
     #[inline(never)]
@@ -421,8 +421,8 @@ impl<R: Read> PcapngReader<R> {
         }
     }
 
-    fn section_header(&mut self, len: usize) -> Result<Block, &'static str> {
-        let view = View {
+    fn section_header(&mut self, len: usize) -> Result<BlockKind, &'static str> {
+        let view = BlockView {
             bytes: self.window.bytes().get(..len).unwrap_or_default(),
             is_swapped: self.swapped,
         };
@@ -437,14 +437,14 @@ impl<R: Read> PcapngReader<R> {
             None => self.section = Some(section),
         }
         self.base = self.interfaces.len();
-        Ok(Block::Other)
+        Ok(BlockKind::Other)
     }
 
-    fn interface(&mut self, len: usize) -> Result<Block, &'static str> {
+    fn interface(&mut self, len: usize) -> Result<BlockKind, &'static str> {
         if self.interfaces.len() >= MAX_INTERFACES {
             return Err("more than 65536 interfaces");
         }
-        let view = View {
+        let view = BlockView {
             bytes: self.window.bytes().get(..len).unwrap_or_default(),
             is_swapped: self.swapped,
         };
@@ -452,10 +452,10 @@ impl<R: Read> PcapngReader<R> {
         self.interfaces.push(source);
         self.scales.push(scale);
         self.statistics.push(None);
-        Ok(Block::Other)
+        Ok(BlockKind::Other)
     }
 
-    fn interface_statistics(&mut self, len: usize) -> Result<Block, &'static str> {
+    fn interface_statistics(&mut self, len: usize) -> Result<BlockKind, &'static str> {
         if len < 24 {
             return Err("interface statistics too short");
         }
@@ -463,56 +463,56 @@ impl<R: Read> PcapngReader<R> {
             // dumpcap and other programs write statistics for interfaces that they describe later
             // or never.
             self.lost.statistics += 1;
-            return Ok(Block::Other);
+            return Ok(BlockKind::Other);
         };
-        let view = View {
+        let view = BlockView {
             bytes: self.window.bytes().get(..len).unwrap_or_default(),
             is_swapped: self.swapped,
         };
         if let Some(slot) = self.statistics.get_mut(interface as usize) {
             *slot = Some(view.statistics(interface, scale));
         }
-        Ok(Block::Other)
+        Ok(BlockKind::Other)
     }
 
     /// Keeps a block that is copied as a whole, if that is permitted and possible.
     #[cold]
-    fn other(&mut self, kind: u32, len: usize) -> Block {
+    fn other(&mut self, kind: u32, len: usize) -> BlockKind {
         if annex::is_private(kind) {
             self.lost.private += 1;
-            return Block::Other;
+            return BlockKind::Other;
         }
-        self.annex = Place::Window(self.window.position(), len);
+        self.annex = ReadablePlace::Window(self.window.position(), len);
         if self.swapped {
             let block = self.window.bytes().get(..len).unwrap_or_default();
             if !annex::translate(kind, block, &mut self.translated, &mut self.lost) {
                 self.lost.untranslated += 1;
-                return Block::Other;
+                return BlockKind::Other;
             }
-            self.annex = Place::Translated;
+            self.annex = ReadablePlace::Translated;
         }
-        Block::Annex
+        BlockKind::Annex
     }
 
     /// The flags and the options of a packet, between two offsets of its block.
     #[inline(never)]
-    fn packet_options(&mut self, start: usize, end: usize) -> (u32, Place) {
+    fn packet_options(&mut self, start: usize, end: usize) -> (u32, ReadablePlace) {
         let bytes = self.window.bytes().get(start..end).unwrap_or_default();
         let mut found = survey(bytes);
-        let mut place = Place::Window(self.window.position() + start, found.len);
+        let mut place = ReadablePlace::Window(self.window.position() + start, found.len);
         if self.swapped || found.has_private {
             self.translated.clear();
             let (out, lost) = (&mut self.translated, &mut self.lost);
             options::copy(Of::Packet, self.swapped, bytes, out, lost, |_, _| true);
             found = survey(out);
-            place = Place::Translated;
+            place = ReadablePlace::Translated;
         }
-        (found.flags.unwrap_or(0), if found.len > 0 { place } else { Place::Nowhere })
+        (found.flags.unwrap_or(0), if found.len > 0 { place } else { ReadablePlace::Nowhere })
     }
 
     /// Index over all sections, and time scale, of interface `id` of the current section.
     #[inline]
-    fn interface_of(&self, id: u32) -> Result<(u32, Scale), &'static str> {
+    fn interface_of(&self, id: u32) -> Result<(u32, TimeScale), &'static str> {
         let index = self.base.saturating_add(id as usize);
         match self.scales.get(index) {
             Some(scale) => Ok((index as u32, *scale)),

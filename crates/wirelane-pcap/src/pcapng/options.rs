@@ -85,7 +85,7 @@ pub(crate) fn count_options(bytes: &[u8]) -> (u64, u64) {
 
 /// Summary of a sequence of options in the byte order of this machine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Survey {
+pub(super) struct OptionSummary {
     /// Bytes of the whole options, without the end-of-options option.
     pub(super) len: usize,
     /// The flags of a packet.
@@ -95,8 +95,8 @@ pub(super) struct Survey {
 }
 
 /// Examines all options of a packet once.
-pub(super) fn survey(bytes: &[u8]) -> Survey {
-    let mut survey = Survey::default();
+pub(super) fn survey(bytes: &[u8]) -> OptionSummary {
+    let mut survey = OptionSummary::default();
     let mut rest = bytes;
     while let Some((code, value, after)) = first(rest, u16::from_ne_bytes) {
         match code {

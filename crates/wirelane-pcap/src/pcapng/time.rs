@@ -4,7 +4,7 @@ use crate::record::OddTimes;
 
 /// The time unit and offset of an interface.
 #[derive(Clone, Copy)]
-pub(super) enum Scale {
+pub(super) enum TimeScale {
     Nanoseconds,
     /// Units of 10⁻ⁿ s, n < 9, as their length in nanoseconds; then an offset in nanoseconds.
     Multiply(u64, i128),
@@ -14,7 +14,7 @@ pub(super) enum Scale {
     Shift(u32, i128),
 }
 
-impl Scale {
+impl TimeScale {
     /// `resolution` is `if_tsresol`: the exponent, of 2 if the top bit is set, else of 10. `offset`
     /// is in seconds.
     pub(super) fn new(resolution: u8, offset: i64) -> Self {
@@ -78,7 +78,7 @@ mod tests {
     #[test]
     fn timestamps_in_any_resolution() {
         let at = |resolution, offset, units: u64| {
-            let scale = Scale::new(resolution, offset);
+            let scale = TimeScale::new(resolution, offset);
             scale.of_packet((units >> 32) as u32, units as u32, &mut OddTimes::default())
         };
         assert_eq!(at(9, 0, 1_700_000_000_123_456_789), 1_700_000_000_123_456_789);
@@ -99,7 +99,7 @@ mod tests {
     fn a_time_that_is_changed_is_counted() {
         let odd = |resolution, offset, units: u64| {
             let mut odd = OddTimes::default();
-            let scale = Scale::new(resolution, offset);
+            let scale = TimeScale::new(resolution, offset);
             scale.of_packet((units >> 32) as u32, units as u32, &mut odd);
             [odd.early, odd.late, odd.finer]
         };

@@ -3,19 +3,19 @@
 use super::blocks::*;
 use super::counters;
 use super::options::{self, Of, first};
-use super::time::{Scale, in_range};
+use super::time::{TimeScale, in_range};
 use crate::losses::Losses;
 use crate::record::{Section, Source, Statistics};
 
 /// One whole block.
 #[derive(Clone, Copy)]
-pub(super) struct View<'a> {
+pub(super) struct BlockView<'a> {
     pub(super) bytes: &'a [u8],
     /// It is not in the byte order of this machine.
     pub(super) is_swapped: bool,
 }
 
-impl<'a> View<'a> {
+impl<'a> BlockView<'a> {
     /// Parses the section header. Keeps its other options while `room` bytes hold them.
     pub(super) fn section(
         self,
@@ -50,7 +50,7 @@ impl<'a> View<'a> {
         self,
         room: &mut usize,
         lost: &mut Losses,
-    ) -> Result<(Source, Scale), &'static str> {
+    ) -> Result<(Source, TimeScale), &'static str> {
         if self.bytes.len() < 20 {
             return Err("interface description too short");
         }
@@ -84,11 +84,11 @@ impl<'a> View<'a> {
             | IF_HARDWARE => false,
             _ => true,
         });
-        Ok((source, Scale::new(resolution, offset)))
+        Ok((source, TimeScale::new(resolution, offset)))
     }
 
     /// The counters of interface `interface`.
-    pub(super) fn statistics(self, interface: u32, scale: Scale) -> Statistics {
+    pub(super) fn statistics(self, interface: u32, scale: TimeScale) -> Statistics {
         let timestamp = in_range(scale.nanoseconds(self.word(12), self.word(16)).0);
         let mut statistics = Statistics { interface, timestamp, ..Statistics::default() };
         for (code, value) in self.options(self.body(20)) {
