@@ -2,16 +2,16 @@
 
 /// The captured bytes end before the field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Cut;
+pub(crate) struct Truncated;
 
 /// A sequence of bytes: the captured part, and the original length.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Bytes<'a> {
+pub(crate) struct CapturedBytes<'a> {
     captured: &'a [u8],
     len: usize,
 }
 
-impl<'a> Bytes<'a> {
+impl<'a> CapturedBytes<'a> {
     /// `len` bytes, of which these were captured.
     pub(crate) fn new(captured: &'a [u8], len: usize) -> Self {
         Self { captured: captured.get(..len).unwrap_or(captured), len }
@@ -53,34 +53,34 @@ impl<'a> Bytes<'a> {
 
     /// `N` bytes from `at`.
     #[inline]
-    pub(crate) fn array<const N: usize>(&self, at: usize) -> Result<[u8; N], Cut> {
-        self.captured.get(at..).and_then(|rest| rest.first_chunk().copied()).ok_or(Cut)
+    pub(crate) fn array<const N: usize>(&self, at: usize) -> Result<[u8; N], Truncated> {
+        self.captured.get(at..).and_then(|rest| rest.first_chunk().copied()).ok_or(Truncated)
     }
 
     /// `count` bytes from `at`.
     #[inline]
-    pub(crate) fn slice(&self, at: usize, count: usize) -> Result<&'a [u8], Cut> {
-        self.captured.get(at..).and_then(|rest| rest.get(..count)).ok_or(Cut)
+    pub(crate) fn slice(&self, at: usize, count: usize) -> Result<&'a [u8], Truncated> {
+        self.captured.get(at..).and_then(|rest| rest.get(..count)).ok_or(Truncated)
     }
 
     #[inline]
-    pub(crate) fn u8(&self, at: usize) -> Result<u8, Cut> {
-        self.captured.get(at).copied().ok_or(Cut)
+    pub(crate) fn u8(&self, at: usize) -> Result<u8, Truncated> {
+        self.captured.get(at).copied().ok_or(Truncated)
     }
 
     #[inline]
-    pub(crate) fn be16(&self, at: usize) -> Result<u16, Cut> {
+    pub(crate) fn be16(&self, at: usize) -> Result<u16, Truncated> {
         self.array(at).map(u16::from_be_bytes)
     }
 
     #[inline]
-    pub(crate) fn be24(&self, at: usize) -> Result<u32, Cut> {
+    pub(crate) fn be24(&self, at: usize) -> Result<u32, Truncated> {
         let [a, b, c] = self.array(at)?;
         Ok(u32::from_be_bytes([0, a, b, c]))
     }
 
     #[inline]
-    pub(crate) fn be32(&self, at: usize) -> Result<u32, Cut> {
+    pub(crate) fn be32(&self, at: usize) -> Result<u32, Truncated> {
         self.array(at).map(u32::from_be_bytes)
     }
 }

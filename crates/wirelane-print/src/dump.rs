@@ -1,11 +1,11 @@
 //! The bytes of a packet below its line.
 
-use crate::line::Line;
+use crate::line::TextLine;
 
 const PER_LINE: usize = 16;
 
 /// Adds bytes as text (`-A`), with a dot for each unprintable byte.
-pub(crate) fn ascii(line: &mut Line<'_>, bytes: &[u8]) {
+pub(crate) fn ascii(line: &mut TextLine<'_>, bytes: &[u8]) {
     line.put("\n");
     for (at, &byte) in bytes.iter().enumerate() {
         match byte {
@@ -20,7 +20,7 @@ pub(crate) fn ascii(line: &mut Line<'_>, bytes: &[u8]) {
 }
 
 /// Adds bytes as numbers (`-x`), and also as text (`-X`).
-pub(crate) fn hex(line: &mut Line<'_>, bytes: &[u8], with_text: bool) {
+pub(crate) fn hex(line: &mut TextLine<'_>, bytes: &[u8], with_text: bool) {
     for (number, row) in bytes.chunks(PER_LINE).enumerate() {
         // Packets are at most 256 KiB long; an offset that does not fit wraps.
         line.put("\n\t0x").hex4((number * PER_LINE) as u16).put(": ");
@@ -37,7 +37,7 @@ pub(crate) fn hex(line: &mut Line<'_>, bytes: &[u8], with_text: bool) {
     }
 }
 
-fn letter(line: &mut Line<'_>, byte: u8) {
+fn letter(line: &mut TextLine<'_>, byte: u8) {
     match std::str::from_utf8(&[byte]) {
         Ok(text) if byte.is_ascii_graphic() => line.put(text),
         _ => line.put("."),

@@ -20,9 +20,9 @@ mod walk;
 
 pub use style::{Dump, Precision, Style, Time};
 
-use bytes::Bytes;
-use line::Line;
-use time::Clock;
+use bytes::CapturedBytes;
+use line::TextLine;
+use time::PrintClock;
 use transport::conversations::Conversations;
 
 /// One captured packet, and its interface.
@@ -47,19 +47,24 @@ pub struct Packet<'a> {
 pub struct Printer {
     style: Style,
     printed: u64,
-    clock: Clock,
+    clock: PrintClock,
     conversations: Conversations,
 }
 
 impl Printer {
     /// A printer without earlier packets.
     pub fn new(style: Style) -> Self {
-        Self { style, printed: 0, clock: Clock::default(), conversations: Conversations::default() }
+        Self {
+            style,
+            printed: 0,
+            clock: PrintClock::default(),
+            conversations: Conversations::default(),
+        }
     }
 
     /// Adds the lines of the next packet to `text`. The last one ends with a line feed.
     pub fn print(&mut self, packet: &Packet<'_>, text: &mut String) {
-        let mut line = Line::new(text);
+        let mut line = TextLine::new(text);
         self.printed += 1;
         if self.style.numbered {
             line.spaced(self.printed, 5).put("  ");
@@ -70,7 +75,7 @@ impl Printer {
         }
         // A file may state a shorter length than the captured one.
         let len = usize::try_from(packet.original_len).unwrap_or(usize::MAX).max(packet.data.len());
-        let bytes = Bytes::new(packet.data, len);
+        let bytes = CapturedBytes::new(packet.data, len);
         walk::print(&mut line, &self.style, &mut self.conversations, packet.link_type, bytes);
         if let Some(comment) = packet.comment {
             line.put(" # ").foreign(comment.as_bytes());
@@ -79,7 +84,7 @@ impl Printer {
         line.put("\n");
     }
 
-    fn dump(&self, line: &mut Line<'_>, packet: &Packet<'_>) {
+    fn dump(&self, line: &mut TextLine<'_>, packet: &Packet<'_>) {
         let payload = |link| {
             let skipped = if link { 0 } else { link::header_len(packet.link_type, packet.data) };
             packet.data.get(skipped..).unwrap_or_default()

@@ -15,11 +15,11 @@ c0c1c2c3c4c5c6c7c8c9cacbcccdcecfd0d1d2d3d4d5d6d7d8d9dadbdcdddedfe0e1e2e3e4e5e6e7
 f0f1f2f3f4f5f6f7f8f9fafbfcfdfeff";
 
 /// The text to append to.
-pub(crate) struct Line<'t> {
+pub(crate) struct TextLine<'t> {
     text: &'t mut String,
 }
 
-impl<'t> Line<'t> {
+impl<'t> TextLine<'t> {
     pub(crate) fn new(text: &'t mut String) -> Self {
         Self { text }
     }
@@ -194,9 +194,9 @@ fn longest_zeroes(groups: &[u16; 8]) -> (usize, usize) {
 
 /// The text that `add` writes to a line.
 #[cfg(test)]
-pub(crate) fn text(add: impl FnOnce(&mut Line<'_>)) -> String {
+pub(crate) fn text(add: impl FnOnce(&mut TextLine<'_>)) -> String {
     let mut text = String::new();
-    add(&mut Line::new(&mut text));
+    add(&mut TextLine::new(&mut text));
     text
 }
 

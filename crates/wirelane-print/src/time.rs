@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use jiff::tz::{Offset, TimeZone};
 
-use crate::line::Line;
+use crate::line::TextLine;
 use crate::style::{Precision, Style, Time};
 
 const SECOND: u64 = 1_000_000_000;
@@ -12,7 +12,7 @@ const QUARTER: u64 = 900;
 
 /// State from earlier packets, and the time zone.
 #[derive(Debug, Default)]
-pub(crate) struct Clock {
+pub(crate) struct PrintClock {
     /// The time of the first packet or of the previous packet.
     reference: Option<u64>,
     /// The quarter of an hour of the last packet, and its UTC offset.
@@ -21,9 +21,9 @@ pub(crate) struct Clock {
     date: Option<(i64, String)>,
 }
 
-impl Clock {
+impl PrintClock {
     /// Adds a packet's time as `style` wants it, and a space.
-    pub(crate) fn print(&mut self, line: &mut Line<'_>, style: &Style, timestamp: u64) {
+    pub(crate) fn print(&mut self, line: &mut TextLine<'_>, style: &Style, timestamp: u64) {
         match style.time {
             Time::None => return,
             Time::Epoch => {
@@ -45,7 +45,7 @@ impl Clock {
         line.put(" ");
     }
 
-    fn wall(&mut self, line: &mut Line<'_>, style: &Style, timestamp: u64) {
+    fn wall(&mut self, line: &mut TextLine<'_>, style: &Style, timestamp: u64) {
         let utc = timestamp / SECOND;
         let quarter = utc / QUARTER;
         let offset = match self.zone {
@@ -74,7 +74,7 @@ impl Clock {
 }
 
 /// Adds `14:03:05` for seconds of a day.
-fn of_day(line: &mut Line<'_>, seconds: u64) {
+fn of_day(line: &mut TextLine<'_>, seconds: u64) {
     let seconds = seconds as u32;
     line.padded(seconds / 3600, 2)
         .put(":")
@@ -83,7 +83,7 @@ fn of_day(line: &mut Line<'_>, seconds: u64) {
         .padded(seconds % 60, 2);
 }
 
-fn fraction(line: &mut Line<'_>, style: &Style, nanoseconds: u64) {
+fn fraction(line: &mut TextLine<'_>, style: &Style, nanoseconds: u64) {
     let nanoseconds = (nanoseconds % SECOND) as u32;
     line.put(".");
     match style.precision {

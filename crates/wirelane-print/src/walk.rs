@@ -2,9 +2,9 @@
 
 use wirelane_wire::Protocol;
 
-use crate::bytes::{Bytes, Cut};
-use crate::layer::{Next, Upper};
-use crate::line::Line;
+use crate::bytes::{CapturedBytes, Truncated};
+use crate::layer::{IpPayload, NextLayer};
+use crate::line::TextLine;
 use crate::style::Style;
 use crate::transport::conversations::Conversations;
 use crate::{link, network, transport};
@@ -14,31 +14,31 @@ const MAX_LAYERS: usize = 32;
 
 /// Prints the layers of a packet, one after the other.
 pub(crate) fn print(
-    line: &mut Line<'_>,
+    line: &mut TextLine<'_>,
     style: &Style,
     conversations: &mut Conversations,
     link_type: u16,
-    bytes: Bytes<'_>,
+    bytes: CapturedBytes<'_>,
 ) {
     let mut name = link::short_name(link_type);
     let mut step = link::print(line, style, link_type, bytes);
     for _ in 0..MAX_LAYERS {
         let next = match step {
-            Ok(Next::End) => return,
+            Ok(NextLayer::End) => return,
             Ok(next) => next,
-            Err(Cut) => {
+            Err(Truncated) => {
                 line.put(" [|").put(name).put("]");
                 return;
             }
         };
         name = short_name(&next);
         step = match next {
-            Next::End => return,
-            Next::Ethernet(bytes) => link::ethernet::print(line, style, bytes),
-            Next::Llc(bytes) => link::llc::print(line, bytes),
-            Next::Typed(kind, bytes) => network::print(line, style, kind, bytes),
-            Next::Ip(bytes) => network::print_ip(line, style, bytes),
-            Next::Upper(upper) => match network::print_control(line, style, &upper) {
+            NextLayer::End => return,
+            NextLayer::Ethernet(bytes) => link::ethernet::print(line, style, bytes),
+            NextLayer::Llc(bytes) => link::llc::print(line, bytes),
+            NextLayer::Typed(kind, bytes) => network::print(line, style, kind, bytes),
+            NextLayer::Ip(bytes) => network::print_ip(line, style, bytes),
+            NextLayer::Upper(upper) => match network::print_control(line, style, &upper) {
                 Some(step) => step,
                 None => transport::print(line, style, conversations, upper),
             },
@@ -48,16 +48,16 @@ pub(crate) fn print(
 }
 
 /// The name in front of the bracket when a header was cut.
-fn short_name(next: &Next<'_>) -> &'static str {
+fn short_name(next: &NextLayer<'_>) -> &'static str {
     match next {
-        Next::End => "",
-        Next::Ethernet(_) => "ether",
-        Next::Llc(_) => "llc",
-        Next::Typed(0x0800, _) | Next::Ip(_) => "ip",
-        Next::Typed(0x86dd, _) => "ip6",
-        Next::Typed(0x0806, _) => "arp",
-        Next::Typed(..) => "packet",
-        Next::Upper(Upper { protocol, .. }) => match Protocol(*protocol) {
+        NextLayer::End => "",
+        NextLayer::Ethernet(_) => "ether",
+        NextLayer::Llc(_) => "llc",
+        NextLayer::Typed(0x0800, _) | NextLayer::Ip(_) => "ip",
+        NextLayer::Typed(0x86dd, _) => "ip6",
+        NextLayer::Typed(0x0806, _) => "arp",
+        NextLayer::Typed(..) => "packet",
+        NextLayer::Upper(IpPayload { protocol, .. }) => match Protocol(*protocol) {
             Protocol::TCP => "tcp",
             Protocol::UDP => "udp",
             Protocol::ICMP => "icmp",

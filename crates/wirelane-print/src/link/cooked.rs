@@ -3,9 +3,9 @@
 use wirelane_wire::EtherType;
 
 use super::ethernet::print_tag;
-use crate::bytes::{Bytes, Cut};
-use crate::layer::{Next, Step};
-use crate::line::Line;
+use crate::bytes::{CapturedBytes, Truncated};
+use crate::layer::{NextLayer, Step};
+use crate::line::TextLine;
 use crate::network::ethertype;
 use crate::style::Style;
 
@@ -15,7 +15,7 @@ pub(super) const LEN: usize = 16;
 pub(super) const SECOND_LEN: usize = 20;
 
 /// The fields that both headers share.
-struct Header<'a> {
+struct CookedFields<'a> {
     protocol: u16,
     kind: u16,
     address: &'a [u8],
@@ -23,8 +23,12 @@ struct Header<'a> {
 }
 
 /// Prints a packet of LINKTYPE_LINUX_SLL.
-pub(super) fn print<'a>(line: &mut Line<'_>, style: &Style, bytes: Bytes<'a>) -> Step<'a> {
-    let header = Header {
+pub(super) fn print<'a>(
+    line: &mut TextLine<'_>,
+    style: &Style,
+    bytes: CapturedBytes<'a>,
+) -> Step<'a> {
+    let header = CookedFields {
         protocol: bytes.be16(14)?,
         kind: bytes.be16(0)?,
         address: address(bytes, 6, bytes.be16(4)?.into())?,
@@ -39,9 +43,13 @@ pub(super) fn print<'a>(line: &mut Line<'_>, style: &Style, bytes: Bytes<'a>) ->
 }
 
 /// Prints a packet of LINKTYPE_LINUX_SLL2.
-pub(super) fn print_second<'a>(line: &mut Line<'_>, style: &Style, bytes: Bytes<'a>) -> Step<'a> {
+pub(super) fn print_second<'a>(
+    line: &mut TextLine<'_>,
+    style: &Style,
+    bytes: CapturedBytes<'a>,
+) -> Step<'a> {
     let [.., kind, address_len] = bytes.array::<12>(0)?;
-    let header = Header {
+    let header = CookedFields {
         protocol: bytes.be16(0)?,
         kind: kind.into(),
         address: address(bytes, 12, address_len.into())?,
@@ -57,8 +65,8 @@ pub(super) fn print_second<'a>(line: &mut Line<'_>, style: &Style, bytes: Bytes<
     go_on(line, style, header.protocol, bytes.after(SECOND_LEN))
 }
 
-impl Header<'_> {
-    fn print(&self, line: &mut Line<'_>) {
+impl CookedFields<'_> {
+    fn print(&self, line: &mut TextLine<'_>) {
         if self.address.len() == 6 {
             line.link_address(self.address).put(" ");
         }
@@ -74,18 +82,23 @@ impl Header<'_> {
     }
 }
 
-fn address(bytes: Bytes<'_>, at: usize, len: usize) -> Result<&[u8], Cut> {
+fn address(bytes: CapturedBytes<'_>, at: usize, len: usize) -> Result<&[u8], Truncated> {
     Ok(bytes.slice(at, 8)?.get(..len).unwrap_or_default())
 }
 
-fn go_on<'a>(line: &mut Line<'_>, style: &Style, protocol: u16, bytes: Bytes<'a>) -> Step<'a> {
+fn go_on<'a>(
+    line: &mut TextLine<'_>,
+    style: &Style,
+    protocol: u16,
+    bytes: CapturedBytes<'a>,
+) -> Step<'a> {
     let (mut protocol, mut bytes) = (protocol, bytes);
     while EtherType(protocol).is_vlan() {
         print_tag(line, bytes.be16(0)?, style.link);
         protocol = bytes.be16(2)?;
         bytes = bytes.after(4);
         if EtherType(protocol).is_length() {
-            return Ok(Next::Llc(bytes));
+            return Ok(NextLayer::Llc(bytes));
         }
         if style.link || !ethertype::is_printed(protocol) {
             ethertype::print(line, protocol);
@@ -95,11 +108,11 @@ fn go_on<'a>(line: &mut Line<'_>, style: &Style, protocol: u16, bytes: Bytes<'a>
     match protocol {
         1 => {
             line.put("IPX, length ").count(bytes.len());
-            Ok(Next::End)
+            Ok(NextLayer::End)
         }
-        4 => Ok(Next::Llc(bytes)),
-        _ if ethertype::is_printed(protocol) => Ok(Next::Typed(protocol, bytes)),
-        _ => Ok(Next::End),
+        4 => Ok(NextLayer::Llc(bytes)),
+        _ if ethertype::is_printed(protocol) => Ok(NextLayer::Typed(protocol, bytes)),
+        _ => Ok(NextLayer::End),
     }
 }
 

@@ -2,9 +2,9 @@
 
 use wirelane_wire::{EtherType, MacAddr};
 
-use crate::bytes::{Bytes, Cut};
-use crate::layer::{Next, Step};
-use crate::line::Line;
+use crate::bytes::{CapturedBytes, Truncated};
+use crate::layer::{NextLayer, Step};
+use crate::line::TextLine;
 use crate::network::ethertype;
 use crate::style::Style;
 
@@ -15,8 +15,12 @@ const OLD_TAGS: u16 = 0x9200;
 ///
 /// Without `-e`, prints the header only if the payload is unknown: otherwise the line would be
 /// empty.
-pub(crate) fn print<'a>(line: &mut Line<'_>, style: &Style, bytes: Bytes<'a>) -> Step<'a> {
-    let tagged = Tags::new(bytes)?;
+pub(crate) fn print<'a>(
+    line: &mut TextLine<'_>,
+    style: &Style,
+    bytes: CapturedBytes<'a>,
+) -> Step<'a> {
+    let tagged = FrameTags::new(bytes)?;
     let header = style.link || !(tagged.is_length || ethertype::is_printed(tagged.last));
     if header {
         line.mac(MacAddr(bytes.array(6)?)).put(" > ").mac(MacAddr(bytes.array(0)?)).put(", ");
@@ -36,7 +40,7 @@ pub(crate) fn print<'a>(line: &mut Line<'_>, style: &Style, bytes: Bytes<'a>) ->
             line.put("802.3");
             separate(line, &mut length.map(|_| payload.len()));
         }
-        return Ok(Next::Llc(payload));
+        return Ok(NextLayer::Llc(payload));
     }
     if header {
         ethertype::print(line, tagged.last);
@@ -44,30 +48,30 @@ pub(crate) fn print<'a>(line: &mut Line<'_>, style: &Style, bytes: Bytes<'a>) ->
             if let Some(length) = length {
                 line.put(", length ").count(length);
             }
-            return Ok(Next::End);
+            return Ok(NextLayer::End);
         }
         separate(line, &mut length);
     }
-    Ok(Next::Typed(tagged.last, rest))
+    Ok(NextLayer::Typed(tagged.last, rest))
 }
 
 /// Bytes before the network layer.
-pub(super) fn header_len(bytes: Bytes<'_>) -> Result<usize, Cut> {
-    let tags = Tags::new(bytes)?;
+pub(super) fn header_len(bytes: CapturedBytes<'_>) -> Result<usize, Truncated> {
+    let tags = FrameTags::new(bytes)?;
     let llc = if tags.is_length { super::llc::header_len(bytes.after(tags.end + 2))? } else { 0 };
     Ok(tags.end + 2 + llc)
 }
 
 /// The tags of a frame.
-struct Tags {
+struct FrameTags {
     /// Offset of the last type or length.
     end: usize,
     last: u16,
     is_length: bool,
 }
 
-impl Tags {
-    fn new(bytes: Bytes<'_>) -> Result<Self, Cut> {
+impl FrameTags {
+    fn new(bytes: CapturedBytes<'_>) -> Result<Self, Truncated> {
         let mut end = 12;
         loop {
             let last = bytes.be16(end)?;
@@ -80,7 +84,7 @@ impl Tags {
 }
 
 /// Adds the separator after an EtherType; adds the frame's length once.
-fn separate(line: &mut Line<'_>, length: &mut Option<usize>) {
+fn separate(line: &mut TextLine<'_>, length: &mut Option<usize>) {
     match length.take() {
         Some(length) => line.put(", length ").count(length).put(": "),
         None => line.put(", "),
@@ -88,7 +92,7 @@ fn separate(line: &mut Line<'_>, length: &mut Option<usize>) {
 }
 
 /// Adds a tag. Adds its priority if it is not 0, or `always`.
-pub(super) fn print_tag(line: &mut Line<'_>, control: u16, always: bool) {
+pub(super) fn print_tag(line: &mut TextLine<'_>, control: u16, always: bool) {
     line.put("vlan ").number(control & 0x0fff);
     let priority = control >> 13;
     if priority != 0 || always {

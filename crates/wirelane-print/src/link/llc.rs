@@ -2,9 +2,9 @@
 
 use wirelane_wire::EtherType;
 
-use crate::bytes::{Bytes, Cut};
-use crate::layer::{Next, Step};
-use crate::line::Line;
+use crate::bytes::{CapturedBytes, Truncated};
+use crate::layer::{NextLayer, Step};
+use crate::line::TextLine;
 use crate::network::ethertype;
 
 const SNAP: u8 = 0xaa;
@@ -12,7 +12,7 @@ const SNAP: u8 = 0xaa;
 const UNNUMBERED: u8 = 3;
 
 /// Prints the payload of a frame with a length field.
-pub(crate) fn print<'a>(line: &mut Line<'_>, bytes: Bytes<'a>) -> Step<'a> {
+pub(crate) fn print<'a>(line: &mut TextLine<'_>, bytes: CapturedBytes<'a>) -> Step<'a> {
     let [destination, source, control] = bytes.array(0)?;
     // IPX without an LLC header begins with its checksum, which is not used.
     if destination == 0xff && source == 0xff {
@@ -25,20 +25,20 @@ pub(crate) fn print<'a>(line: &mut Line<'_>, bytes: Bytes<'a>) -> Step<'a> {
         (0xe0, 0xe0) => named(line, "IPX", rest),
         (0xf0, _) => named(line, "NetBeui", rest),
         (0xfe, 0xfe) => named(line, "OSI", rest),
-        (0x06, 0x06) => Ok(Next::Ip(rest)),
+        (0x06, 0x06) => Ok(NextLayer::Ip(rest)),
         _ => {
             line.put("LLC, dsap 0x")
                 .hex_bytes(&[destination])
                 .put(", ssap 0x")
                 .hex_bytes(&[source]);
             line.put(", ctrl 0x").hex_bytes(&[control]).put(", length ").count(rest.len());
-            Ok(Next::End)
+            Ok(NextLayer::End)
         }
     }
 }
 
 /// Bytes of the header, including a SNAP header.
-pub(super) fn header_len(bytes: Bytes<'_>) -> Result<usize, Cut> {
+pub(super) fn header_len(bytes: CapturedBytes<'_>) -> Result<usize, Truncated> {
     let [destination, source, control] = bytes.array(0)?;
     Ok(match control & UNNUMBERED {
         UNNUMBERED if (destination, source) == (SNAP, SNAP) => 8,
@@ -47,17 +47,17 @@ pub(super) fn header_len(bytes: Bytes<'_>) -> Result<usize, Cut> {
     })
 }
 
-fn snap<'a>(line: &mut Line<'_>, bytes: Bytes<'a>) -> Step<'a> {
+fn snap<'a>(line: &mut TextLine<'_>, bytes: CapturedBytes<'a>) -> Step<'a> {
     let organization = bytes.be24(3)?;
     let kind = bytes.be16(6)?;
     let rest = bytes.after(8);
     match (organization, kind) {
         // Encapsulated Ethernet (RFC 1042), and its form for bridges (802.1H); AppleTalk has a
         // separate organization code.
-        (0 | 0xf8 | 0x8_0007, _) if ethertype::is_printed(kind) => Ok(Next::Typed(kind, rest)),
+        (0 | 0xf8 | 0x8_0007, _) if ethertype::is_printed(kind) => Ok(NextLayer::Typed(kind, rest)),
         (0x80c2, 1 | 7) => {
             // The header of RFC 2684 has two bytes of padding only on ATM.
-            Ok(Next::Ethernet(rest))
+            Ok(NextLayer::Ethernet(rest))
         }
         (0x0c, 0x2000) => named(line, "CDP", rest),
         (0x0c, 0x2003) => named(line, "VTP", rest),
@@ -73,12 +73,12 @@ fn snap<'a>(line: &mut Line<'_>, bytes: Bytes<'a>) -> Step<'a> {
                 line.put(", pid 0x").hex4(kind);
             }
             line.put(", length ").count(rest.len());
-            Ok(Next::End)
+            Ok(NextLayer::End)
         }
     }
 }
 
-fn named<'a>(line: &mut Line<'_>, name: &str, bytes: Bytes<'a>) -> Step<'a> {
+fn named<'a>(line: &mut TextLine<'_>, name: &str, bytes: CapturedBytes<'a>) -> Step<'a> {
     line.put(name).put(", length ").count(bytes.len());
-    Ok(Next::End)
+    Ok(NextLayer::End)
 }

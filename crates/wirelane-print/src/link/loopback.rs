@@ -3,12 +3,16 @@
 
 use wirelane_wire::EtherType;
 
-use crate::bytes::Bytes;
-use crate::layer::{Next, Step};
-use crate::line::Line;
+use crate::bytes::CapturedBytes;
+use crate::layer::{NextLayer, Step};
+use crate::line::TextLine;
 use crate::style::Style;
 
-pub(super) fn print<'a>(line: &mut Line<'_>, style: &Style, bytes: Bytes<'a>) -> Step<'a> {
+pub(super) fn print<'a>(
+    line: &mut TextLine<'_>,
+    style: &Style,
+    bytes: CapturedBytes<'a>,
+) -> Step<'a> {
     let family = bytes.be32(0)?;
     let family = if family > 0xffff { family.swap_bytes() } else { family };
     let (name, ethertype) = match family {
@@ -22,9 +26,9 @@ pub(super) fn print<'a>(line: &mut Line<'_>, style: &Style, bytes: Bytes<'a>) ->
     if style.link || ethertype.is_none() {
         line.put("AF ").put(name).put(" (").number(family).put("), length ").count(bytes.len());
     }
-    let Some(ethertype) = ethertype else { return Ok(Next::End) };
+    let Some(ethertype) = ethertype else { return Ok(NextLayer::End) };
     if style.link {
         line.put(": ");
     }
-    Ok(Next::Typed(ethertype.0, bytes.after(4)))
+    Ok(NextLayer::Typed(ethertype.0, bytes.after(4)))
 }

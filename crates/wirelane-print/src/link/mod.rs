@@ -6,9 +6,9 @@ pub(crate) mod llc;
 mod loopback;
 mod names;
 
-use crate::bytes::{Bytes, Cut};
-use crate::layer::{Next, Step};
-use crate::line::Line;
+use crate::bytes::{CapturedBytes, Truncated};
+use crate::layer::{NextLayer, Step};
+use crate::line::TextLine;
 use crate::style::Style;
 
 /// <https://www.tcpdump.org/linktypes.html>
@@ -27,13 +27,13 @@ mod linktype {
 
 /// Prints the link-layer header as requested by `style`.
 pub(crate) fn print<'a>(
-    line: &mut Line<'_>,
+    line: &mut TextLine<'_>,
     style: &Style,
     link_type: u16,
-    bytes: Bytes<'a>,
+    bytes: CapturedBytes<'a>,
 ) -> Step<'a> {
     match link_type {
-        linktype::ETHERNET => Ok(Next::Ethernet(bytes)),
+        linktype::ETHERNET => Ok(NextLayer::Ethernet(bytes)),
         linktype::NULL | linktype::LOOP => loopback::print(line, style, bytes),
         linktype::LINUX_SLL => cooked::print(line, style, bytes),
         linktype::LINUX_SLL2 => cooked::print_second(line, style, bytes),
@@ -45,7 +45,7 @@ pub(crate) fn print<'a>(
             if style.link {
                 line.put("ip: ");
             }
-            Ok(Next::Ip(bytes))
+            Ok(NextLayer::Ip(bytes))
         }
         _ => {
             match names::name(link_type) {
@@ -53,7 +53,7 @@ pub(crate) fn print<'a>(
                 None => line.put("link-type ").number(link_type),
             };
             line.put(", length ").count(bytes.len());
-            Ok(Next::End)
+            Ok(NextLayer::End)
         }
     }
 }
@@ -70,7 +70,7 @@ pub(crate) fn short_name(link_type: u16) -> &'static str {
 
 /// Bytes before the network layer; 0 if unknown.
 pub(crate) fn header_len(link_type: u16, data: &[u8]) -> usize {
-    let bytes = Bytes::new(data, data.len());
+    let bytes = CapturedBytes::new(data, data.len());
     let len = match link_type {
         linktype::ETHERNET => ethernet::header_len(bytes),
         linktype::NULL | linktype::LOOP => Ok(4),
@@ -80,6 +80,6 @@ pub(crate) fn header_len(link_type: u16, data: &[u8]) -> usize {
     };
     match len {
         Ok(len) => len.min(data.len()),
-        Err(Cut) => data.len(),
+        Err(Truncated) => data.len(),
     }
 }

@@ -3,14 +3,18 @@
 use wirelane_wire::EtherType;
 
 use super::ethertype;
-use crate::bytes::{Bytes, Cut};
-use crate::layer::{Next, Step};
-use crate::line::Line;
+use crate::bytes::{CapturedBytes, Truncated};
+use crate::layer::{NextLayer, Step};
+use crate::line::TextLine;
 use crate::style::Style;
 
 /// Prints the request or reply, and the length.
-pub(super) fn print<'a>(line: &mut Line<'_>, style: &Style, bytes: Bytes<'a>) -> Step<'a> {
-    let fields = Fields::new(bytes)?;
+pub(super) fn print<'a>(
+    line: &mut TextLine<'_>,
+    style: &Style,
+    bytes: CapturedBytes<'a>,
+) -> Step<'a> {
+    let fields = ArpFields::new(bytes)?;
     if !style.link {
         line.put("ARP, ");
     }
@@ -33,18 +37,18 @@ pub(super) fn print<'a>(line: &mut Line<'_>, style: &Style, bytes: Bytes<'a>) ->
         fields.print(line, bytes)?;
     }
     line.put(", length ").count(bytes.len());
-    Ok(Next::End)
+    Ok(NextLayer::End)
 }
 
-struct Fields {
+struct ArpFields {
     hardware: u16,
     protocol: u16,
     link_len: usize,
     address_len: usize,
 }
 
-impl Fields {
-    fn new(bytes: Bytes<'_>) -> Result<Self, Cut> {
+impl ArpFields {
+    fn new(bytes: CapturedBytes<'_>) -> Result<Self, Truncated> {
         let fields = Self {
             hardware: bytes.be16(0)?,
             protocol: bytes.be16(2)?,
@@ -55,7 +59,7 @@ impl Fields {
         Ok(fields)
     }
 
-    fn print(&self, line: &mut Line<'_>, bytes: Bytes<'_>) -> Result<(), Cut> {
+    fn print(&self, line: &mut TextLine<'_>, bytes: CapturedBytes<'_>) -> Result<(), Truncated> {
         let sender_link = bytes.slice(8, self.link_len)?;
         let sender = bytes.array(8 + self.link_len)?;
         let target_link = bytes.slice(12 + self.link_len, self.link_len)?;

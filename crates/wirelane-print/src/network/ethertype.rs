@@ -2,7 +2,7 @@
 
 use wirelane_wire::EtherType;
 
-use crate::line::Line;
+use crate::line::TextLine;
 
 pub(super) const REVERSE_ARP: EtherType = EtherType(0x8035);
 pub(super) const MPLS: EtherType = EtherType(0x8847);
@@ -11,12 +11,12 @@ pub(super) const PPPOE_DISCOVERY: EtherType = EtherType(0x8863);
 pub(super) const PPPOE_SESSION: EtherType = EtherType(0x8864);
 
 /// Adds `ethertype IPv4 (0x0800)`.
-pub(crate) fn print(line: &mut Line<'_>, kind: u16) {
+pub(crate) fn print(line: &mut TextLine<'_>, kind: u16) {
     print_name(line.put("ethertype "), kind);
 }
 
 /// Adds `IPv4 (0x0800)`.
-pub(crate) fn print_name(line: &mut Line<'_>, kind: u16) {
+pub(crate) fn print_name(line: &mut TextLine<'_>, kind: u16) {
     line.put(name(kind).unwrap_or("Unknown")).put(" (0x").hex4(kind).put(")");
 }
 

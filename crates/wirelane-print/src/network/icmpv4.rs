@@ -4,20 +4,20 @@ use wirelane_wire::checksum;
 
 use super::protocol;
 use super::quoted;
-use crate::bytes::{Bytes, Cut};
-use crate::layer::{Next, Step, Upper};
-use crate::line::Line;
+use crate::bytes::{CapturedBytes, Truncated};
+use crate::layer::{IpPayload, NextLayer, Step};
+use crate::line::TextLine;
 use crate::style::Style;
 
 /// Prints a message; with `-v` also the packet that an error quotes.
-pub(super) fn print<'a>(line: &mut Line<'_>, style: &Style, upper: &Upper<'a>) -> Step<'a> {
+pub(super) fn print<'a>(line: &mut TextLine<'_>, style: &Style, upper: &IpPayload<'a>) -> Step<'a> {
     let bytes = upper.bytes;
     let kind = bytes.u8(0)?;
     line.put("ICMP ");
     print_message(line, bytes)?;
     line.put(", length ").count(bytes.len());
     if style.verbose == 0 {
-        return Ok(Next::End);
+        return Ok(NextLayer::End);
     }
     if bytes.is_whole() && !upper.fragment {
         let sum = checksum::sum(bytes.captured());
@@ -32,17 +32,17 @@ pub(super) fn print<'a>(line: &mut Line<'_>, style: &Style, upper: &Upper<'a>) -
         }
     }
     if !matches!(kind, 3 | 4 | 5 | 11 | 12) || bytes.len() <= 8 {
-        return Ok(Next::End);
+        return Ok(NextLayer::End);
     }
     line.put("\n\t");
     // The quotation is partial, which is no truncation of this packet: use the length in the quoted
     // header.
     let quoted = bytes.after(8);
     let len = quoted.be16(2)?;
-    Ok(Next::Ip(Bytes::new(quoted.captured(), len.into())))
+    Ok(NextLayer::Ip(CapturedBytes::new(quoted.captured(), len.into())))
 }
 
-fn print_message(line: &mut Line<'_>, bytes: Bytes<'_>) -> Result<(), Cut> {
+fn print_message(line: &mut TextLine<'_>, bytes: CapturedBytes<'_>) -> Result<(), Truncated> {
     let [kind, code] = bytes.array(0)?;
     match kind {
         0 | 8 => {
@@ -79,7 +79,11 @@ fn print_message(line: &mut Line<'_>, bytes: Bytes<'_>) -> Result<(), Cut> {
     Ok(())
 }
 
-fn print_unreachable(line: &mut Line<'_>, code: u8, bytes: Bytes<'_>) -> Result<(), Cut> {
+fn print_unreachable(
+    line: &mut TextLine<'_>,
+    code: u8,
+    bytes: CapturedBytes<'_>,
+) -> Result<(), Truncated> {
     let quoted = quoted::ipv4(bytes.after(8))?;
     let to = quoted.destination;
     match code {
@@ -93,7 +97,7 @@ fn print_unreachable(line: &mut Line<'_>, code: u8, bytes: Bytes<'_>) -> Result<
                 protocol::UDP => _ = line.put(" udp"),
                 other => _ = line.put(" protocol ").number(other),
             }
-            line.put(" port ").number(quoted.port.ok_or(Cut)?).put(" unreachable");
+            line.put(" port ").number(quoted.port.ok_or(Truncated)?).put(" unreachable");
         }
         4 => {
             line.ipv4(to).put(" unreachable - need to frag");

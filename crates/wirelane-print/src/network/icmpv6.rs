@@ -4,9 +4,9 @@ use wirelane_wire::{Protocol, checksum};
 
 use super::protocol;
 use super::quoted;
-use crate::bytes::{Bytes, Cut};
-use crate::layer::{Ends, Next, Step, Upper};
-use crate::line::Line;
+use crate::bytes::{CapturedBytes, Truncated};
+use crate::layer::{IpAddresses, IpPayload, NextLayer, Step};
+use crate::line::TextLine;
 use crate::style::Style;
 
 const ADVERTISEMENT: [(u32, &str); 3] = [(0x80, "router"), (0x40, "solicited"), (0x20, "override")];
@@ -15,7 +15,7 @@ const ROUTER: [(u32, &str); 3] =
 const PREFIX: [(u32, &str); 3] = [(0x80, "onlink"), (0x40, "auto"), (0x20, "router")];
 
 /// Prints a message, and with `-v` the options of neighbor discovery.
-pub(super) fn print<'a>(line: &mut Line<'_>, style: &Style, upper: &Upper<'a>) -> Step<'a> {
+pub(super) fn print<'a>(line: &mut TextLine<'_>, style: &Style, upper: &IpPayload<'a>) -> Step<'a> {
     let bytes = upper.bytes;
     if style.verbose > 0 && bytes.is_whole() && !upper.fragment {
         print_sum(line, upper)?;
@@ -31,11 +31,11 @@ pub(super) fn print<'a>(line: &mut Line<'_>, style: &Style, upper: &Upper<'a>) -
     if style.verbose > 0 {
         print_options(line, kind, bytes)?;
     }
-    Ok(Next::End)
+    Ok(NextLayer::End)
 }
 
-fn print_sum(line: &mut Line<'_>, upper: &Upper<'_>) -> Result<(), Cut> {
-    let Ends::V6 { .. } = upper.ends else { return Ok(()) };
+fn print_sum(line: &mut TextLine<'_>, upper: &IpPayload<'_>) -> Result<(), Truncated> {
+    let IpAddresses::V6 { .. } = upper.ends else { return Ok(()) };
     let sum = upper.ends.sum(Protocol::ICMPV6, upper.bytes.captured())?;
     if sum.is_valid() {
         line.put("[icmp6 sum ok] ");
@@ -78,7 +78,7 @@ fn name(kind: u8) -> Option<&'static str> {
     })
 }
 
-fn print_message(line: &mut Line<'_>, bytes: Bytes<'_>) -> Result<(), Cut> {
+fn print_message(line: &mut TextLine<'_>, bytes: CapturedBytes<'_>) -> Result<(), Truncated> {
     let [kind, code] = bytes.array(0)?;
     match kind {
         1 => print_unreachable(line, code, bytes)?,
@@ -120,7 +120,11 @@ fn print_message(line: &mut Line<'_>, bytes: Bytes<'_>) -> Result<(), Cut> {
     Ok(())
 }
 
-fn print_unreachable(line: &mut Line<'_>, code: u8, bytes: Bytes<'_>) -> Result<(), Cut> {
+fn print_unreachable(
+    line: &mut TextLine<'_>,
+    code: u8,
+    bytes: CapturedBytes<'_>,
+) -> Result<(), Truncated> {
     let quoted = quoted::ipv6(bytes.after(8))?;
     let to = quoted.destination;
     match code {
@@ -135,7 +139,7 @@ fn print_unreachable(line: &mut Line<'_>, code: u8, bytes: Bytes<'_>) -> Result<
                 protocol::UDP => _ = line.put(" udp"),
                 other => _ = line.put(" protocol ").number(other),
             }
-            line.put(" port ").number(quoted.port.ok_or(Cut)?);
+            line.put(" port ").number(quoted.port.ok_or(Truncated)?);
         }
         _ => _ = line.put(", unknown unreach code (").number(code).put(")"),
     }
@@ -143,7 +147,11 @@ fn print_unreachable(line: &mut Line<'_>, code: u8, bytes: Bytes<'_>) -> Result<
 }
 
 /// Adds the details of `-v`, with each option on a separate line.
-fn print_options(line: &mut Line<'_>, kind: u8, bytes: Bytes<'_>) -> Result<(), Cut> {
+fn print_options(
+    line: &mut TextLine<'_>,
+    kind: u8,
+    bytes: CapturedBytes<'_>,
+) -> Result<(), Truncated> {
     let mut options = match kind {
         133 => bytes.after(8),
         134 => {
@@ -166,7 +174,7 @@ fn print_options(line: &mut Line<'_>, kind: u8, bytes: Bytes<'_>) -> Result<(), 
         let [kind, units] = options.array(0)?;
         let len = usize::from(units) * 8;
         if len == 0 {
-            return Err(Cut);
+            return Err(Truncated);
         }
         print_option(line, kind, options.first(len))?;
         options = options.after(len);
@@ -174,7 +182,11 @@ fn print_options(line: &mut Line<'_>, kind: u8, bytes: Bytes<'_>) -> Result<(), 
     Ok(())
 }
 
-fn print_option(line: &mut Line<'_>, kind: u8, option: Bytes<'_>) -> Result<(), Cut> {
+fn print_option(
+    line: &mut TextLine<'_>,
+    kind: u8,
+    option: CapturedBytes<'_>,
+) -> Result<(), Truncated> {
     let name = match kind {
         1 => "source link-address",
         2 => "destination link-address",
@@ -213,7 +225,7 @@ fn print_option(line: &mut Line<'_>, kind: u8, option: Bytes<'_>) -> Result<(), 
     Ok(())
 }
 
-fn lifetime(line: &mut Line<'_>, seconds: u32) {
+fn lifetime(line: &mut TextLine<'_>, seconds: u32) {
     match seconds {
         u32::MAX => line.put("infinity"),
         _ => line.number(seconds).put("s"),

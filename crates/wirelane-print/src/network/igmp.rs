@@ -1,10 +1,10 @@
 //! IGMP.
 
-use crate::bytes::Bytes;
-use crate::layer::{Next, Step};
-use crate::line::Line;
+use crate::bytes::CapturedBytes;
+use crate::layer::{NextLayer, Step};
+use crate::line::TextLine;
 
-pub(super) fn print<'a>(line: &mut Line<'_>, bytes: Bytes<'a>) -> Step<'a> {
+pub(super) fn print<'a>(line: &mut TextLine<'_>, bytes: CapturedBytes<'a>) -> Step<'a> {
     let kind = bytes.u8(0)?;
     match kind {
         0x11 => {
@@ -27,5 +27,5 @@ pub(super) fn print<'a>(line: &mut Line<'_>, bytes: Bytes<'a>) -> Step<'a> {
         0x14 => _ = line.put("igmp pimv1, length ").count(bytes.len()),
         _ => _ = line.put("igmp-").number(kind),
     }
-    Ok(Next::End)
+    Ok(NextLayer::End)
 }

@@ -3,9 +3,9 @@
 use wirelane_wire::checksum;
 
 use super::protocol;
-use crate::bytes::{Bytes, Cut};
-use crate::layer::{Ends, Next, Step, Upper};
-use crate::line::Line;
+use crate::bytes::{CapturedBytes, Truncated};
+use crate::layer::{IpAddresses, IpPayload, NextLayer, Step};
+use crate::line::TextLine;
 use crate::style::Style;
 
 const MIN_LEN: usize = 20;
@@ -13,7 +13,11 @@ const MORE_FRAGMENTS: u16 = 0x2000;
 const FLAGS: [(u32, &str); 3] = [(0x2000, "+"), (0x4000, "DF"), (0x8000, "rsvd")];
 
 /// Prints the header as requested by `style`.
-pub(super) fn print<'a>(line: &mut Line<'_>, style: &Style, bytes: Bytes<'a>) -> Step<'a> {
+pub(super) fn print<'a>(
+    line: &mut TextLine<'_>,
+    style: &Style,
+    bytes: CapturedBytes<'a>,
+) -> Step<'a> {
     let first = bytes.u8(0)?;
     if first >> 4 != 4 {
         line.put(if first >> 4 == 6 {
@@ -25,15 +29,15 @@ pub(super) fn print<'a>(line: &mut Line<'_>, style: &Style, bytes: Bytes<'a>) ->
             line.number(first >> 4);
         }
         line.put(" (invalid)");
-        return Ok(Next::End);
+        return Ok(NextLayer::End);
     }
     if !style.link {
         line.put("IP ");
     }
-    let header = Header::new(bytes)?;
+    let header = Ipv4Fields::new(bytes)?;
     if bytes.len() < MIN_LEN || header.len < MIN_LEN {
         line.put("bad-hlen ").count(header.len.min(bytes.len()));
-        return Ok(Next::End);
+        return Ok(NextLayer::End);
     }
     if header.total > bytes.len() {
         line.put("truncated-ip - ").count(header.total - bytes.len()).put(" bytes missing! ");
@@ -42,18 +46,18 @@ pub(super) fn print<'a>(line: &mut Line<'_>, style: &Style, bytes: Bytes<'a>) ->
     let total = if header.total == 0 { bytes.len() } else { header.total };
     if total < header.len {
         line.put("bad-len ").count(total);
-        return Ok(Next::End);
+        return Ok(NextLayer::End);
     }
     let bytes = bytes.first(total);
     let payload = bytes.after(header.len);
-    let payload = Bytes::new(payload.captured(), total - header.len);
+    let payload = CapturedBytes::new(payload.captured(), total - header.len);
     if style.verbose > 0 {
         header.print(line, bytes)?;
     }
     Ok(header.go_on(line, payload))
 }
 
-struct Header {
+struct Ipv4Fields {
     len: usize,
     total: usize,
     service: u8,
@@ -61,13 +65,13 @@ struct Header {
     fragment: u16,
     ttl: u8,
     protocol: u8,
-    ends: Ends,
+    ends: IpAddresses,
 }
 
-impl Header {
-    fn new(bytes: Bytes<'_>) -> Result<Self, Cut> {
+impl Ipv4Fields {
+    fn new(bytes: CapturedBytes<'_>) -> Result<Self, Truncated> {
         let fixed: [u8; MIN_LEN] = bytes.array(0)?;
-        let fixed = Bytes::new(&fixed, MIN_LEN);
+        let fixed = CapturedBytes::new(&fixed, MIN_LEN);
         Ok(Self {
             len: usize::from(fixed.u8(0)? & 15) * 4,
             total: fixed.be16(2)?.into(),
@@ -76,7 +80,7 @@ impl Header {
             fragment: fixed.be16(6)?,
             ttl: fixed.u8(8)?,
             protocol: fixed.u8(9)?,
-            ends: Ends::V4 { source: fixed.array(12)?, destination: fixed.array(16)? },
+            ends: IpAddresses::V4 { source: fixed.array(12)?, destination: fixed.array(16)? },
         })
     }
 
@@ -85,7 +89,7 @@ impl Header {
     }
 
     /// Adds the fields of the header, in brackets and on a separate line.
-    fn print(&self, line: &mut Line<'_>, bytes: Bytes<'_>) -> Result<(), Cut> {
+    fn print(&self, line: &mut TextLine<'_>, bytes: CapturedBytes<'_>) -> Result<(), Truncated> {
         line.put("(tos 0x").hex(self.service.into());
         line.put(
             ["", ",ECT(1)", ",ECT(0)", ",CE"].get(usize::from(self.service & 3)).unwrap_or(&""),
@@ -112,15 +116,15 @@ impl Header {
             }
         }
         line.put(")\n    ");
-        if cut { Err(Cut) } else { Ok(()) }
+        if cut { Err(Truncated) } else { Ok(()) }
     }
 
-    fn go_on<'a>(&self, line: &mut Line<'_>, payload: Bytes<'a>) -> Next<'a> {
+    fn go_on<'a>(&self, line: &mut TextLine<'_>, payload: CapturedBytes<'a>) -> NextLayer<'a> {
         if self.offset() == 0 {
             if !protocol::has_ports(self.protocol) {
                 self.ends.print(line);
             }
-            return Next::Upper(Upper {
+            return NextLayer::Upper(IpPayload {
                 protocol: self.protocol,
                 ends: self.ends,
                 named: false,
@@ -134,11 +138,11 @@ impl Header {
             Some(name) => line.put(" ").put(name),
             None => line.put(" ip-proto-").number(self.protocol),
         };
-        Next::End
+        NextLayer::End
     }
 }
 
-fn print_options(line: &mut Line<'_>, mut options: Bytes<'_>) -> Result<(), Cut> {
+fn print_options(line: &mut TextLine<'_>, mut options: CapturedBytes<'_>) -> Result<(), Truncated> {
     let mut first = true;
     while options.len() > 0 {
         let kind = options.u8(0)?;
@@ -181,7 +185,7 @@ fn print_options(line: &mut Line<'_>, mut options: Bytes<'_>) -> Result<(), Cut>
 }
 
 /// Adds the addresses of a route; a comma follows the next address.
-fn print_route(line: &mut Line<'_>, option: Bytes<'_>) -> Result<(), Cut> {
+fn print_route(line: &mut TextLine<'_>, option: CapturedBytes<'_>) -> Result<(), Truncated> {
     let pointer = usize::from(option.u8(2)?);
     for at in (3..option.len().saturating_sub(3)).step_by(4) {
         line.put(" ").ipv4(option.array(at)?);

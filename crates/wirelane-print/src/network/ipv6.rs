@@ -3,29 +3,33 @@
 use wirelane_wire::Protocol;
 
 use super::protocol;
-use crate::bytes::{Bytes, Cut};
-use crate::layer::{Ends, Next, Step, Upper};
-use crate::line::Line;
+use crate::bytes::{CapturedBytes, Truncated};
+use crate::layer::{IpAddresses, IpPayload, NextLayer, Step};
+use crate::line::TextLine;
 use crate::style::Style;
 
 const LEN: usize = 40;
 const JUMBO_PAYLOAD: u8 = 0xc2;
 
 /// Prints the header and the extension headers.
-pub(super) fn print<'a>(line: &mut Line<'_>, style: &Style, bytes: Bytes<'a>) -> Step<'a> {
+pub(super) fn print<'a>(
+    line: &mut TextLine<'_>,
+    style: &Style,
+    bytes: CapturedBytes<'a>,
+) -> Step<'a> {
     let fixed: [u8; LEN] = bytes.array(0)?;
-    let fixed = Bytes::new(&fixed, LEN);
+    let fixed = CapturedBytes::new(&fixed, LEN);
     if !style.link {
         line.put("IP6 ");
     }
     let first = fixed.be32(0)?;
     if first >> 28 != 6 {
         line.put("version error: ").number(first >> 28).put(" != 6");
-        return Ok(Next::End);
+        return Ok(NextLayer::End);
     }
     let stated = usize::from(fixed.be16(4)?);
     let next = fixed.u8(6)?;
-    let ends = Ends::V6 { source: fixed.array(8)?, destination: fixed.array(24)? };
+    let ends = IpAddresses::V6 { source: fixed.array(8)?, destination: fixed.array(24)? };
     if stated + LEN > bytes.len() {
         line.put("truncated-ip6 - ").count(stated + LEN - bytes.len()).put(" bytes missing!");
     }
@@ -48,8 +52,9 @@ pub(super) fn print<'a>(line: &mut Line<'_>, style: &Style, bytes: Bytes<'a>) ->
         0 if next == Protocol::TCP.0 => payload.len(), // above 64 KiB before segmentation (BIG TCP)
         _ => stated,
     };
-    let payload = Bytes::new(payload.captured(), len);
-    let mut upper = Upper { protocol: next, ends, named: false, fragment: false, bytes: payload };
+    let payload = CapturedBytes::new(payload.captured(), len);
+    let mut upper =
+        IpPayload { protocol: next, ends, named: false, fragment: false, bytes: payload };
     if !protocol::has_ports(next) {
         ends.print(line);
         upper.named = true;
@@ -59,7 +64,7 @@ pub(super) fn print<'a>(line: &mut Line<'_>, style: &Style, bytes: Bytes<'a>) ->
 
 /// The length in the hop-by-hop option of a packet that is too long for the header's field (RFC
 /// 2675).
-fn jumbo_len(payload: Bytes<'_>) -> Option<usize> {
+fn jumbo_len(payload: CapturedBytes<'_>) -> Option<usize> {
     let header = payload.first((usize::from(payload.u8(1).ok()?) + 1) * 8);
     let mut at = 2;
     while at < header.len() {
@@ -72,7 +77,7 @@ fn jumbo_len(payload: Bytes<'_>) -> Option<usize> {
     None
 }
 
-fn extensions<'a>(line: &mut Line<'_>, style: &Style, mut upper: Upper<'a>) -> Step<'a> {
+fn extensions<'a>(line: &mut TextLine<'_>, style: &Style, mut upper: IpPayload<'a>) -> Step<'a> {
     loop {
         let bytes = upper.bytes;
         let len = match Protocol(upper.protocol) {
@@ -86,7 +91,7 @@ fn extensions<'a>(line: &mut Line<'_>, style: &Style, mut upper: Upper<'a>) -> S
             }
             Protocol::ROUTING => {
                 let last = print_routing(line, bytes)?;
-                if let (Ends::V6 { destination, .. }, Some(last)) = (&mut upper.ends, last) {
+                if let (IpAddresses::V6 { destination, .. }, Some(last)) = (&mut upper.ends, last) {
                     *destination = last;
                 }
                 (usize::from(bytes.u8(1)?) + 1) * 8
@@ -99,25 +104,28 @@ fn extensions<'a>(line: &mut Line<'_>, style: &Style, mut upper: Upper<'a>) -> S
                 }
                 line.number(offset & 0xfff8).put("|").count(bytes.after(8).len()).put(")");
                 if offset & 0xfff8 != 0 {
-                    return Ok(Next::End);
+                    return Ok(NextLayer::End);
                 }
                 line.put(" ");
                 upper.fragment = offset & 1 != 0;
                 8
             }
-            _ => return Ok(Next::Upper(upper)),
+            _ => return Ok(NextLayer::Upper(upper)),
         };
         upper.protocol = bytes.u8(0)?;
         upper.bytes = bytes.after(len);
         if len > bytes.captured().len() {
-            return Err(Cut);
+            return Err(Truncated);
         }
     }
 }
 
 /// Prints a routing header. Returns the final destination if the packet has not reached it:
 /// checksums cover that address (RFC 8200, section 8.1).
-fn print_routing(line: &mut Line<'_>, bytes: Bytes<'_>) -> Result<Option<[u8; 16]>, Cut> {
+fn print_routing(
+    line: &mut TextLine<'_>,
+    bytes: CapturedBytes<'_>,
+) -> Result<Option<[u8; 16]>, Truncated> {
     let [_, len, kind, left] = bytes.array(0)?;
     line.put("RT6 (len=").number(len).put(", type=").number(kind);
     line.put(if kind == 0 { " [Deprecated]" } else { "" }).put(", segleft=").number(left);

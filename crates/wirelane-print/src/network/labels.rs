@@ -2,15 +2,19 @@
 
 use wirelane_wire::EtherType;
 
-use crate::bytes::Bytes;
-use crate::layer::{Next, Step};
-use crate::line::Line;
+use crate::bytes::CapturedBytes;
+use crate::layer::{NextLayer, Step};
+use crate::line::TextLine;
 use crate::style::Style;
 
 const LAST_LABEL: u32 = 0x100;
 
 /// Prints the labels. The first bits of the payload determine its type.
-pub(super) fn print_mpls<'a>(line: &mut Line<'_>, style: &Style, mut bytes: Bytes<'a>) -> Step<'a> {
+pub(super) fn print_mpls<'a>(
+    line: &mut TextLine<'_>,
+    style: &Style,
+    mut bytes: CapturedBytes<'a>,
+) -> Step<'a> {
     line.put("MPLS");
     loop {
         let entry = bytes.be32(0)?;
@@ -27,16 +31,16 @@ pub(super) fn print_mpls<'a>(line: &mut Line<'_>, style: &Style, mut bytes: Byte
     match bytes.u8(0).map(|first| first >> 4) {
         Ok(4 | 6) => {
             line.put(if style.verbose > 0 { "\n\t" } else { " " });
-            Ok(Next::Ip(bytes))
+            Ok(NextLayer::Ip(bytes))
         }
         _ => {
             line.put(", length ").count(bytes.len());
-            Ok(Next::End)
+            Ok(NextLayer::End)
         }
     }
 }
 
-pub(super) fn print_pppoe<'a>(line: &mut Line<'_>, bytes: Bytes<'a>) -> Step<'a> {
+pub(super) fn print_pppoe<'a>(line: &mut TextLine<'_>, bytes: CapturedBytes<'a>) -> Step<'a> {
     let code = bytes.u8(1)?;
     let session = bytes.be16(2)?;
     let rest = bytes.after(6).first(bytes.be16(4)?.into());
@@ -56,19 +60,19 @@ pub(super) fn print_pppoe<'a>(line: &mut Line<'_>, bytes: Bytes<'a>) -> Step<'a>
     match kind {
         0x0021 => {
             line.put(" ");
-            Ok(Next::Typed(EtherType::IPV4.0, rest.after(2)))
+            Ok(NextLayer::Typed(EtherType::IPV4.0, rest.after(2)))
         }
         0x0057 => {
             line.put(" ");
-            Ok(Next::Typed(EtherType::IPV6.0, rest.after(2)))
+            Ok(NextLayer::Typed(EtherType::IPV6.0, rest.after(2)))
         }
         0 => {
             line.put(", length ").count(rest.len());
-            Ok(Next::End)
+            Ok(NextLayer::End)
         }
         _ => {
             line.put(" PPP 0x").hex4(kind).put(", length ").count(rest.len());
-            Ok(Next::End)
+            Ok(NextLayer::End)
         }
     }
 }

@@ -13,17 +13,17 @@ mod quoted;
 
 use wirelane_wire::EtherType;
 
-use crate::bytes::Bytes;
-use crate::layer::{Next, Step, Upper};
-use crate::line::Line;
+use crate::bytes::CapturedBytes;
+use crate::layer::{IpPayload, NextLayer, Step};
+use crate::line::TextLine;
 use crate::style::Style;
 
 /// Prints the payload of an EtherType.
 pub(crate) fn print<'a>(
-    line: &mut Line<'_>,
+    line: &mut TextLine<'_>,
     style: &Style,
     kind: u16,
-    bytes: Bytes<'a>,
+    bytes: CapturedBytes<'a>,
 ) -> Step<'a> {
     match EtherType(kind) {
         EtherType::IPV4 => ipv4::print(line, style, bytes),
@@ -31,35 +31,39 @@ pub(crate) fn print<'a>(
         EtherType::ARP | ethertype::REVERSE_ARP => arp::print(line, style, bytes),
         ethertype::MPLS | ethertype::MPLS_MULTICAST => labels::print_mpls(line, style, bytes),
         ethertype::PPPOE_DISCOVERY | ethertype::PPPOE_SESSION => labels::print_pppoe(line, bytes),
-        EtherType::BRIDGED => Ok(Next::Ethernet(bytes)),
+        EtherType::BRIDGED => Ok(NextLayer::Ethernet(bytes)),
         _ => {
             match ethertype::name(kind) {
                 Some(name) => line.put(name),
                 None => line.put("ethertype 0x").hex4(kind),
             };
             line.put(", length ").count(bytes.len());
-            Ok(Next::End)
+            Ok(NextLayer::End)
         }
     }
 }
 
 /// Prints IPv4 or IPv6.
-pub(crate) fn print_ip<'a>(line: &mut Line<'_>, style: &Style, bytes: Bytes<'a>) -> Step<'a> {
+pub(crate) fn print_ip<'a>(
+    line: &mut TextLine<'_>,
+    style: &Style,
+    bytes: CapturedBytes<'a>,
+) -> Step<'a> {
     match bytes.u8(0)? >> 4 {
         4 => ipv4::print(line, style, bytes),
         6 => ipv6::print(line, style, bytes),
         version => {
             line.put("unknown ip ").number(version);
-            Ok(Next::End)
+            Ok(NextLayer::End)
         }
     }
 }
 
 /// Prints ICMP, ICMPv6 and IGMP.
 pub(crate) fn print_control<'a>(
-    line: &mut Line<'_>,
+    line: &mut TextLine<'_>,
     style: &Style,
-    upper: &Upper<'a>,
+    upper: &IpPayload<'a>,
 ) -> Option<Step<'a>> {
     match (upper.protocol, upper.ends.is_v4()) {
         (protocol::ICMP, true) => Some(icmpv4::print(line, style, upper)),

@@ -2,7 +2,7 @@
 
 use wirelane_wire::Protocol;
 
-use crate::bytes::{Bytes, Cut};
+use crate::bytes::{CapturedBytes, Truncated};
 
 /// Addresses, protocol and destination port of a quoted packet.
 pub(super) struct Quoted<A> {
@@ -13,7 +13,7 @@ pub(super) struct Quoted<A> {
     pub(super) port: Option<u16>,
 }
 
-pub(super) fn ipv4(bytes: Bytes<'_>) -> Result<Quoted<[u8; 4]>, Cut> {
+pub(super) fn ipv4(bytes: CapturedBytes<'_>) -> Result<Quoted<[u8; 4]>, Truncated> {
     let header_len = usize::from(bytes.u8(0)? & 15) * 4;
     Ok(Quoted {
         source: bytes.array(12)?,
@@ -23,7 +23,7 @@ pub(super) fn ipv4(bytes: Bytes<'_>) -> Result<Quoted<[u8; 4]>, Cut> {
     })
 }
 
-pub(super) fn ipv6(bytes: Bytes<'_>) -> Result<Quoted<[u8; 16]>, Cut> {
+pub(super) fn ipv6(bytes: CapturedBytes<'_>) -> Result<Quoted<[u8; 16]>, Truncated> {
     let mut protocol = bytes.u8(6)?;
     let mut rest = bytes.after(40);
     while let Protocol::HOP_BY_HOP

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::layer::Ends;
+use crate::layer::IpAddresses;
 
 /// At least this many recent connections are kept, and at most twice as many.
 const KEPT: usize = 1 << 15;
@@ -10,53 +10,53 @@ const KEPT: usize = 1 << 15;
 /// The most recent connections.
 #[derive(Default)]
 pub(crate) struct Conversations {
-    young: HashMap<Key, Start>,
-    old: HashMap<Key, Start>,
+    young: HashMap<ConversationKey, InitialSequences>,
+    old: HashMap<ConversationKey, InitialSequences>,
 }
 
 /// The key of a connection, equal for both directions, and the direction.
 #[derive(Clone, Copy)]
-pub(crate) struct Direction {
-    key: Key,
+pub(crate) struct ConnectionDirection {
+    key: ConversationKey,
     reverse: bool,
 }
 
 /// The initial sequence numbers of both sides.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Start {
+pub(crate) struct InitialSequences {
     forward: u32,
     backward: u32,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-struct Key {
-    ends: Ends,
+struct ConversationKey {
+    ends: IpAddresses,
     ports: (u16, u16),
 }
 
-impl Direction {
-    pub(crate) fn of(ends: Ends, source: u16, destination: u16) -> Self {
+impl ConnectionDirection {
+    pub(crate) fn of(ends: IpAddresses, source: u16, destination: u16) -> Self {
         let (other, larger) = match ends {
-            Ends::V4 { source, destination } => {
-                (Ends::V4 { source: destination, destination: source }, source > destination)
+            IpAddresses::V4 { source, destination } => {
+                (IpAddresses::V4 { source: destination, destination: source }, source > destination)
             }
-            Ends::V6 { source, destination } => {
-                (Ends::V6 { source: destination, destination: source }, source > destination)
+            IpAddresses::V6 { source, destination } => {
+                (IpAddresses::V6 { source: destination, destination: source }, source > destination)
             }
         };
         let reverse = source > destination || source == destination && larger;
         let key = if reverse {
-            Key { ends: other, ports: (destination, source) }
+            ConversationKey { ends: other, ports: (destination, source) }
         } else {
-            Key { ends, ports: (source, destination) }
+            ConversationKey { ends, ports: (source, destination) }
         };
         Self { key, reverse }
     }
 }
 
-impl Start {
+impl InitialSequences {
     /// The initial numbers of this side and of the other side.
-    pub(crate) fn sides(&self, direction: Direction) -> (u32, u32) {
+    pub(crate) fn sides(&self, direction: ConnectionDirection) -> (u32, u32) {
         if direction.reverse {
             (self.backward, self.forward)
         } else {
@@ -70,11 +70,11 @@ impl Conversations {
     /// determined them.
     pub(crate) fn start(
         &mut self,
-        direction: Direction,
+        direction: ConnectionDirection,
         sequence: u32,
         acknowledgment: u32,
         begins: bool,
-    ) -> (Start, bool) {
+    ) -> (InitialSequences, bool) {
         if !begins {
             if let Some(start) = self.young.get(&direction.key) {
                 return (*start, true);
@@ -86,15 +86,15 @@ impl Conversations {
         }
         let other = acknowledgment.wrapping_sub(1);
         let start = if direction.reverse {
-            Start { forward: other, backward: sequence }
+            InitialSequences { forward: other, backward: sequence }
         } else {
-            Start { forward: sequence, backward: other }
+            InitialSequences { forward: sequence, backward: other }
         };
         self.insert(direction.key, start);
         (start, false)
     }
 
-    fn insert(&mut self, key: Key, start: Start) {
+    fn insert(&mut self, key: ConversationKey, start: InitialSequences) {
         if self.young.len() >= KEPT {
             self.old = std::mem::take(&mut self.young);
         }
@@ -114,10 +114,11 @@ mod tests {
 
     #[test]
     fn memory_is_bounded_and_the_latest_are_known() {
-        let ends = |number: u32| Ends::V4 { source: number.to_be_bytes(), destination: [9; 4] };
+        let ends =
+            |number: u32| IpAddresses::V4 { source: number.to_be_bytes(), destination: [9; 4] };
         let mut conversations = Conversations::default();
         let mut known = |number: u32| {
-            let direction = Direction::of(ends(number), 1, 2);
+            let direction = ConnectionDirection::of(ends(number), 1, 2);
             let known = conversations.start(direction, 1, 1, false).1;
             assert!(conversations.young.len() + conversations.old.len() <= 2 * KEPT);
             known

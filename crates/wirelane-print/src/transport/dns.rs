@@ -1,7 +1,7 @@
 //! DNS: the questions, and a summary of the answers.
 
-use crate::bytes::{Bytes, Cut};
-use crate::line::Line;
+use crate::bytes::{CapturedBytes, Truncated};
+use crate::line::TextLine;
 use crate::style::Style;
 
 const HEADER_LEN: usize = 12;
@@ -25,23 +25,28 @@ const ERRORS: [&str; 11] = [
 ];
 
 /// Prints a message and its length.
-pub(super) fn print(line: &mut Line<'_>, style: &Style, message: Bytes<'_>, multicast: bool) {
+pub(super) fn print(
+    line: &mut TextLine<'_>,
+    style: &Style,
+    message: CapturedBytes<'_>,
+    multicast: bool,
+) {
     if message.len() < HEADER_LEN {
         line.put("domain [length ").count(message.len()).put(" < 12] (invalid)");
         return;
     }
     match print_message(line, style, message, multicast) {
         Ok(()) => _ = line.put(" (").count(message.len()).put(")"),
-        Err(Cut) => _ = line.put(" [|domain]"),
+        Err(Truncated) => _ = line.put(" [|domain]"),
     }
 }
 
 fn print_message(
-    line: &mut Line<'_>,
+    line: &mut TextLine<'_>,
     style: &Style,
-    message: Bytes<'_>,
+    message: CapturedBytes<'_>,
     multicast: bool,
-) -> Result<(), Cut> {
+) -> Result<(), Truncated> {
     let flags = message.be16(2)?;
     let [questions, answers, authorities, additional] =
         [message.be16(4)?, message.be16(6)?, message.be16(8)?, message.be16(10)?];
@@ -111,11 +116,11 @@ fn print_message(
 }
 
 fn print_question(
-    line: &mut Line<'_>,
-    message: Bytes<'_>,
+    line: &mut TextLine<'_>,
+    message: CapturedBytes<'_>,
     at: usize,
     multicast: bool,
-) -> Result<usize, Cut> {
+) -> Result<usize, Truncated> {
     let end = skip_name(message, at)?;
     let class = message.be16(end + 2)?;
     print_type(line.put(" "), message.be16(end)?);
@@ -129,12 +134,12 @@ fn print_question(
 }
 
 fn print_record(
-    line: &mut Line<'_>,
+    line: &mut TextLine<'_>,
     style: &Style,
-    message: Bytes<'_>,
+    message: CapturedBytes<'_>,
     at: usize,
     multicast: bool,
-) -> Result<usize, Cut> {
+) -> Result<usize, Truncated> {
     if style.verbose > 0 {
         line.put(" ");
         print_name(line, message, at)?;
@@ -170,7 +175,7 @@ fn print_record(
     Ok(data + len)
 }
 
-fn print_strings(line: &mut Line<'_>, mut data: &[u8]) {
+fn print_strings(line: &mut TextLine<'_>, mut data: &[u8]) {
     while let Some((&len, rest)) = data.split_first() {
         let (string, rest) = rest.split_at_checked(len.into()).unwrap_or((rest, &[]));
         line.put(" \"").foreign(string).put("\"");
@@ -178,7 +183,11 @@ fn print_strings(line: &mut Line<'_>, mut data: &[u8]) {
     }
 }
 
-fn print_name(line: &mut Line<'_>, message: Bytes<'_>, mut at: usize) -> Result<(), Cut> {
+fn print_name(
+    line: &mut TextLine<'_>,
+    message: CapturedBytes<'_>,
+    mut at: usize,
+) -> Result<(), Truncated> {
     let mut any = false;
     for _ in 0..MAX_STEPS {
         let len = usize::from(message.u8(at)?);
@@ -196,22 +205,22 @@ fn print_name(line: &mut Line<'_>, message: Bytes<'_>, mut at: usize) -> Result<
             _ => break,
         }
     }
-    Err(Cut)
+    Err(Truncated)
 }
 
-fn skip_name(message: Bytes<'_>, mut at: usize) -> Result<usize, Cut> {
+fn skip_name(message: CapturedBytes<'_>, mut at: usize) -> Result<usize, Truncated> {
     loop {
         let len = usize::from(message.u8(at)?);
         match len >> 6 {
             0 if len == 0 => return Ok(at + 1),
             0 => at += 1 + len,
             3 => return Ok(at + 2),
-            _ => return Err(Cut),
+            _ => return Err(Truncated),
         }
     }
 }
 
-fn print_class(line: &mut Line<'_>, class: u16) {
+fn print_class(line: &mut TextLine<'_>, class: u16) {
     match class {
         1 => {}
         3 => _ = line.put(" CHAOS"),
@@ -221,7 +230,7 @@ fn print_class(line: &mut Line<'_>, class: u16) {
     }
 }
 
-fn print_type(line: &mut Line<'_>, kind: u16) {
+fn print_type(line: &mut TextLine<'_>, kind: u16) {
     let name = match kind {
         1 => "A",
         2 => "NS",

@@ -2,9 +2,9 @@
 
 use wirelane_wire::EtherType;
 
-use crate::bytes::Bytes;
-use crate::layer::{Next, Step};
-use crate::line::Line;
+use crate::bytes::CapturedBytes;
+use crate::layer::{NextLayer, Step};
+use crate::line::TextLine;
 use crate::network::ethertype;
 use crate::style::Style;
 
@@ -23,13 +23,17 @@ const FLAGS: [(u32, &str); 5] = [
 ];
 
 /// Prints the header of a tunnel.
-pub(super) fn print<'a>(line: &mut Line<'_>, style: &Style, bytes: Bytes<'a>) -> Step<'a> {
+pub(super) fn print<'a>(
+    line: &mut TextLine<'_>,
+    style: &Style,
+    bytes: CapturedBytes<'a>,
+) -> Step<'a> {
     let flags = bytes.be16(0)?;
     let version = flags & 7;
     line.put("GREv").number(version);
     if version > 1 {
         line.put(" ERROR: unknown-version");
-        return Ok(Next::End);
+        return Ok(NextLayer::End);
     }
     if style.verbose > 0 {
         line.put(", Flags [").bits(flags.into(), &FLAGS, ", ").put("]");
@@ -62,20 +66,20 @@ pub(super) fn print<'a>(line: &mut Line<'_>, style: &Style, bytes: Bytes<'a>) ->
     line.put(", length ").count(bytes.len());
     if flags & ROUTING != 0 && version == 0 {
         line.put(", with routes");
-        return Ok(Next::End);
+        return Ok(NextLayer::End);
     }
     let rest = bytes.after(at);
     if version == 1 && flags & SEQUENCE == 0 {
         line.put(", no-payload");
-        return Ok(Next::End);
+        return Ok(NextLayer::End);
     }
     line.put(if style.verbose > 0 { "\n\t" } else { ": " });
     match EtherType(kind) {
-        EtherType::BRIDGED => Ok(Next::Ethernet(rest)),
-        _ if ethertype::is_printed(kind) => Ok(Next::Typed(kind, rest)),
+        EtherType::BRIDGED => Ok(NextLayer::Ethernet(rest)),
+        _ if ethertype::is_printed(kind) => Ok(NextLayer::Typed(kind, rest)),
         _ => {
             line.put("gre-proto-0x").hex(kind.into());
-            Ok(Next::End)
+            Ok(NextLayer::End)
         }
     }
 }

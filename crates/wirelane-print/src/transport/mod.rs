@@ -11,17 +11,17 @@ mod udp;
 use conversations::Conversations;
 use wirelane_wire::Protocol;
 
-use crate::layer::{Next, Step, Upper};
-use crate::line::Line;
+use crate::layer::{IpPayload, NextLayer, Step};
+use crate::line::TextLine;
 use crate::network::protocol;
 use crate::style::Style;
 
 /// Prints payloads other than IP in IP and control messages.
 pub(crate) fn print<'a>(
-    line: &mut Line<'_>,
+    line: &mut TextLine<'_>,
     style: &Style,
     conversations: &mut Conversations,
-    upper: Upper<'a>,
+    upper: IpPayload<'a>,
 ) -> Step<'a> {
     match upper.protocol {
         protocol::TCP => tcp::print(line, style, conversations, &upper),
@@ -29,19 +29,19 @@ pub(crate) fn print<'a>(
         protocol::GRE => gre::print(line, style, upper.bytes),
         protocol::ESP => secured::print_esp(line, upper.bytes),
         protocol::AH => secured::print_ah(line, upper),
-        protocol::ETHERNET => Ok(Next::Ethernet(upper.bytes)),
+        protocol::ETHERNET => Ok(NextLayer::Ethernet(upper.bytes)),
         protocol::NOTHING => {
             line.put("no next header");
-            Ok(Next::End)
+            Ok(NextLayer::End)
         }
         protocol::SCTP | protocol::DCCP => {
             upper.print_ports(line)?;
             line.put(protocol::name(upper.protocol).unwrap_or_default());
             line.put(", length ").count(upper.bytes.len());
-            Ok(Next::End)
+            Ok(NextLayer::End)
         }
         _ if matches!(Protocol(upper.protocol), Protocol::IPV4 | Protocol::IPV6) => {
-            Ok(Next::Ip(upper.bytes))
+            Ok(NextLayer::Ip(upper.bytes))
         }
         other => {
             match protocol::name(other) {
@@ -49,7 +49,7 @@ pub(crate) fn print<'a>(
                 None => line.put("ip-proto-").number(other).put(" "),
             };
             line.count(upper.bytes.len());
-            Ok(Next::End)
+            Ok(NextLayer::End)
         }
     }
 }

@@ -2,11 +2,11 @@
 
 use wirelane_wire::{Protocol, TcpFlags, checksum};
 
-use super::conversations::{Conversations, Direction, Start};
+use super::conversations::{ConnectionDirection, Conversations, InitialSequences};
 use super::dns;
-use crate::bytes::{Bytes, Cut};
-use crate::layer::{Next, Step, Upper};
-use crate::line::Line;
+use crate::bytes::{CapturedBytes, Truncated};
+use crate::layer::{IpPayload, NextLayer, Step};
+use crate::line::TextLine;
 use crate::style::Style;
 
 const MIN_LEN: usize = 20;
@@ -25,20 +25,20 @@ const FLAGS: [(u32, &str); 9] = [
 /// Prints a segment. Sequence numbers are relative to the start of the connection once it is known,
 /// unless the style requests absolute numbers.
 pub(super) fn print<'a>(
-    line: &mut Line<'_>,
+    line: &mut TextLine<'_>,
     style: &Style,
     conversations: &mut Conversations,
-    upper: &Upper<'a>,
+    upper: &IpPayload<'a>,
 ) -> Step<'a> {
     let ports = upper.print_ports(line)?;
     let fixed: [u8; MIN_LEN] = upper.bytes.array(0)?;
-    let fixed = Bytes::new(&fixed, MIN_LEN);
+    let fixed = CapturedBytes::new(&fixed, MIN_LEN);
     let offset = fixed.be16(12)?;
     let header_len = usize::from(offset >> 12) * 4;
     let len = upper.bytes.len();
     if header_len < MIN_LEN {
         line.put("tcp [bad hdr length ").count(header_len).put(" - too short, < 20]");
-        return Ok(Next::End);
+        return Ok(NextLayer::End);
     }
     if header_len > len {
         line.put("tcp [bad hdr length ")
@@ -46,16 +46,16 @@ pub(super) fn print<'a>(
             .put(" - too long, > ")
             .count(len)
             .put("]");
-        return Ok(Next::End);
+        return Ok(NextLayer::End);
     }
     let flags = TcpFlags::from_bits(offset & 0x1ff);
     line.put("Flags [").bits(flags.bits().into(), &FLAGS, "").put("]");
     let (mut sequence, mut acknowledgment) = (fixed.be32(4)?, fixed.be32(8)?);
     let mut start = (0, 0);
     if flags.contains(TcpFlags::ACK) && !style.absolute {
-        let direction = Direction::of(upper.ends, ports.0, ports.1);
+        let direction = ConnectionDirection::of(upper.ends, ports.0, ports.1);
         let begins = flags.contains(TcpFlags::SYN);
-        let (at, known): (Start, bool) =
+        let (at, known): (InitialSequences, bool) =
             conversations.start(direction, sequence, acknowledgment, begins);
         start = at.sides(direction);
         if known {
@@ -89,10 +89,10 @@ pub(super) fn print<'a>(
     }
     line.put(", length ").count(payload.len());
     print_payload(line, style, ports, payload);
-    Ok(Next::End)
+    Ok(NextLayer::End)
 }
 
-fn print_sum(line: &mut Line<'_>, upper: &Upper<'_>, stated: u16) -> Result<(), Cut> {
+fn print_sum(line: &mut TextLine<'_>, upper: &IpPayload<'_>, stated: u16) -> Result<(), Truncated> {
     let sum = upper.ends.sum(Protocol::TCP, upper.bytes.captured())?;
     line.put(", cksum 0x").hex4(stated);
     if sum.is_valid() {
@@ -105,7 +105,11 @@ fn print_sum(line: &mut Line<'_>, upper: &Upper<'_>, stated: u16) -> Result<(), 
 }
 
 /// Adds the options; edges of selective acknowledgements are relative to `start`.
-fn print_options(line: &mut Line<'_>, mut options: Bytes<'_>, start: u32) -> Result<(), Cut> {
+fn print_options(
+    line: &mut TextLine<'_>,
+    mut options: CapturedBytes<'_>,
+    start: u32,
+) -> Result<(), Truncated> {
     let mut first = true;
     while options.len() > 0 {
         line.put(if first { "" } else { "," });
@@ -126,7 +130,12 @@ fn print_options(line: &mut Line<'_>, mut options: Bytes<'_>, start: u32) -> Res
     Ok(())
 }
 
-fn print_option(line: &mut Line<'_>, kind: u8, option: Bytes<'_>, start: u32) -> Result<(), Cut> {
+fn print_option(
+    line: &mut TextLine<'_>,
+    kind: u8,
+    option: CapturedBytes<'_>,
+    start: u32,
+) -> Result<(), Truncated> {
     match kind {
         1 => _ = line.put("nop"),
         2 => _ = line.put("mss ").number(option.be16(2)?),
@@ -162,7 +171,12 @@ fn print_option(line: &mut Line<'_>, kind: u8, option: Bytes<'_>, start: u32) ->
 }
 
 /// Adds a summary of DNS, or the first line of HTTP.
-fn print_payload(line: &mut Line<'_>, style: &Style, ports: (u16, u16), payload: Bytes<'_>) {
+fn print_payload(
+    line: &mut TextLine<'_>,
+    style: &Style,
+    ports: (u16, u16),
+    payload: CapturedBytes<'_>,
+) {
     let on = |port| ports.0 == port || ports.1 == port;
     if on(53) && payload.be16(0).is_ok_and(|len| usize::from(len) == payload.len() - 2) {
         line.put(" ");

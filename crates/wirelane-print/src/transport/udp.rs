@@ -3,15 +3,15 @@
 use wirelane_wire::{Protocol, checksum, geneve, vxlan};
 
 use super::{dns, tunnels};
-use crate::bytes::{Bytes, Cut};
-use crate::layer::{Ends, Next, Step, Upper};
-use crate::line::Line;
+use crate::bytes::{CapturedBytes, Truncated};
+use crate::layer::{IpAddresses, IpPayload, NextLayer, Step};
+use crate::line::TextLine;
 use crate::style::Style;
 
 const LEN: usize = 8;
 
 /// Prints a datagram: DNS and tunnels in detail, other known ports by name.
-pub(super) fn print<'a>(line: &mut Line<'_>, style: &Style, upper: &Upper<'a>) -> Step<'a> {
+pub(super) fn print<'a>(line: &mut TextLine<'_>, style: &Style, upper: &IpPayload<'a>) -> Step<'a> {
     let ports = upper.print_ports(line)?;
     let stated = match upper.bytes.be16(4)? {
         0 if upper.bytes.len() > 0xffff => upper.bytes.len(),
@@ -21,7 +21,7 @@ pub(super) fn print<'a>(line: &mut Line<'_>, style: &Style, upper: &Upper<'a>) -
     let checksum = whole.be16(6)?;
     let Some(stated) = stated.checked_sub(LEN) else {
         line.put("truncated-udplength ").count(stated);
-        return Ok(Next::End);
+        return Ok(NextLayer::End);
     };
     let payload = whole.after(LEN);
     if style.verbose > 0 && whole.is_whole() && !upper.fragment {
@@ -41,17 +41,17 @@ pub(super) fn print<'a>(line: &mut Line<'_>, style: &Style, upper: &Upper<'a>) -
     } else {
         line.put(name(ports)).put(", length ").count(stated);
     }
-    Ok(Next::End)
+    Ok(NextLayer::End)
 }
 
 fn print_sum(
-    line: &mut Line<'_>,
+    line: &mut TextLine<'_>,
     style: &Style,
-    upper: &Upper<'_>,
-    whole: Bytes<'_>,
+    upper: &IpPayload<'_>,
+    whole: CapturedBytes<'_>,
     stated: u16,
-) -> Result<(), Cut> {
-    if let Ends::V4 { .. } = upper.ends {
+) -> Result<(), Truncated> {
+    if let IpAddresses::V4 { .. } = upper.ends {
         if style.verbose < 2 {
             return Ok(());
         }
