@@ -8,7 +8,7 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyString};
 
-use crate::intake::Taken;
+use crate::intake::ReceivedPacket;
 
 /// One packet: a buffer, with the port's metadata.
 ///
@@ -30,8 +30,8 @@ pub(crate) struct Frame {
 }
 
 impl Frame {
-    pub(crate) fn new(py: Python<'_>, taken: Taken) -> Self {
-        let Taken { data, interface, time, length, queue, class } = taken;
+    pub(crate) fn new(py: Python<'_>, taken: ReceivedPacket) -> Self {
+        let ReceivedPacket { data, interface, time, length, queue, class } = taken;
         let data = PyBytes::new(py, data.as_ref()).unbind();
         Self { data, interface, time, length, queue, class }
     }

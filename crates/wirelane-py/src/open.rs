@@ -10,7 +10,7 @@ use crate::error::OrRaise as _;
 use crate::options::Arguments;
 use crate::port::Port;
 use crate::search::Search;
-use crate::store::{Asked, Moment};
+use crate::store::{PacketSelection, TimeArgument};
 use crate::values::Queues;
 
 /// Opens a port, and starts to receive.
@@ -60,12 +60,12 @@ pub(crate) fn read(
     py: Python<'_>,
     path: PathBuf,
     filter: Option<String>,
-    start: Option<Moment>,
-    end: Option<Moment>,
+    start: Option<TimeArgument>,
+    end: Option<TimeArgument>,
     count: Option<u64>,
     columns: Option<Vec<String>>,
 ) -> PyResult<Bound<'_, PyAny>> {
-    let asked = Asked { filter, start, end };
+    let asked = PacketSelection { filter, start, end };
     if path.is_dir() {
         return Ok(Search::start(py, &path, &asked, count, columns.as_deref())?.into_any());
     }

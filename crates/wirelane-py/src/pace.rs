@@ -13,12 +13,12 @@ use wirelane_send::pacer::Pacer;
 const SECOND: u64 = 1_000_000_000;
 
 /// Packets per second as a number, or a rate in the syntax of `wirelane send --rate`.
-pub(crate) enum Rate {
+pub(crate) enum RateArgument {
     Number(f64),
     Text(String),
 }
 
-impl<'py> FromPyObject<'_, 'py> for Rate {
+impl<'py> FromPyObject<'_, 'py> for RateArgument {
     type Error = PyErr;
 
     fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
@@ -34,7 +34,7 @@ impl<'py> FromPyObject<'_, 'py> for Rate {
     }
 }
 
-impl Rate {
+impl RateArgument {
     fn parsed(self) -> Result<wirelane_gen::Rate> {
         match self {
             Self::Number(packets) if packets > 0.0 && packets < 1e15 => {
@@ -52,8 +52,8 @@ impl Rate {
 }
 
 /// The pace of one call of `send`.
-pub(crate) struct Pace {
-    measure: Measure,
+pub(crate) struct SendPace {
+    measure: DepartureRule,
     /// None until the first packet is due.
     pacer: Option<Pacer>,
     pacing: Pacing,
@@ -62,7 +62,7 @@ pub(crate) struct Pace {
 }
 
 /// How departure times are computed.
-enum Measure {
+enum DepartureRule {
     Nothing,
     /// Nanoseconds per packet, and packets so far.
     Packets(f64, u64),
@@ -76,26 +76,30 @@ enum Measure {
     },
 }
 
-impl Pace {
+impl SendPace {
     /// `link`: the speed of the link in bits per second, if known.
     ///
     /// # Errors
     /// The rate is invalid, `rate` and `speed` are both given, or the link speed is unknown.
-    pub(crate) fn new(rate: Option<Rate>, speed: Option<f64>, link: Option<u64>) -> Result<Self> {
+    pub(crate) fn new(
+        rate: Option<RateArgument>,
+        speed: Option<f64>,
+        link: Option<u64>,
+    ) -> Result<Self> {
         let measure = match (rate, speed) {
-            (None, None) => Measure::Nothing,
+            (None, None) => DepartureRule::Nothing,
             (Some(_), Some(_)) => {
                 let cause = "only one of them can apply";
                 return Err(Error::usage("rate, speed", cause).help("write one of them"));
             }
             (None, Some(speed)) if speed > 0.0 && speed.is_finite() => {
-                Measure::Times { speed, newest: None, elapsed: 0 }
+                DepartureRule::Times { speed, newest: None, elapsed: 0 }
             }
             (None, Some(speed)) => {
                 let error = Error::usage(format!("speed={speed}"), "it is no speed");
                 return Err(error.help("write 1 for the pace of the capture, 2 for twice as fast"));
             }
-            (Some(rate), None) => Measure::of(rate.parsed()?, link)?,
+            (Some(rate), None) => DepartureRule::of(rate.parsed()?, link)?,
         };
         let pacing = Pacing::default();
         Ok(Self { measure, pacer: None, pacing, was_burst: false })
@@ -107,18 +111,18 @@ impl Pace {
     /// `speed` is given, and the packet has no time.
     pub(crate) fn due(&mut self, len: usize, time: Option<u64>) -> Result<u64> {
         match &mut self.measure {
-            Measure::Nothing => Ok(0),
-            Measure::Packets(each, packets) => {
+            DepartureRule::Nothing => Ok(0),
+            DepartureRule::Packets(each, packets) => {
                 let at = *packets as f64 * *each;
                 *packets += 1;
                 Ok(at as u64)
             }
-            Measure::Bits(each, overhead, bits) => {
+            DepartureRule::Bits(each, overhead, bits) => {
                 let at = *bits as f64 * *each;
                 *bits += len as u64 * 8 + *overhead;
                 Ok(at as u64)
             }
-            Measure::Times { speed, newest, elapsed } => {
+            DepartureRule::Times { speed, newest, elapsed } => {
                 let time = time.filter(|time| *time > 0).ok_or_else(|| {
                     let error = Error::usage("speed", "a packet has no time of its own");
                     error.help("send frames from `read`, or use rate= instead")
@@ -139,7 +143,7 @@ impl Pace {
     /// is not due before `until`.
     pub(crate) fn admit(&mut self, times: &[u64], until: Instant) -> Option<usize> {
         let first = *times.first()?;
-        if matches!(self.measure, Measure::Nothing) {
+        if matches!(self.measure, DepartureRule::Nothing) {
             return Some(times.len());
         }
         let now = clock::monotonic_ns();
@@ -163,7 +167,7 @@ impl Pace {
     }
 }
 
-impl Measure {
+impl DepartureRule {
     fn of(rate: wirelane_gen::Rate, link: Option<u64>) -> Result<Self> {
         let second = SECOND as f64;
         Ok(match rate {

@@ -15,11 +15,11 @@ use wirelane_flow::arrow::Packets as Rows;
 use crate::batch::{self, Batch};
 use crate::error::OrRaise as _;
 use crate::frame::Frame;
-use crate::intake::Taken;
+use crate::intake::ReceivedPacket;
 use crate::pause;
-use crate::receiver::Receiver;
+use crate::receiver::RowReceiver;
 use crate::step::Step;
-use crate::stream::Stream;
+use crate::stream::RowSteps;
 
 /// How long the first packet of a batch waits for others, in seconds.
 const PATIENCE: f64 = 0.1;
@@ -30,19 +30,19 @@ const _: () = assert!(Rows::USUAL == 8192 && PATIENCE == 0.1);
 /// Packets as Arrow batches or as frames, for any number of threads.
 #[pyclass(frozen, subclass, module = "wirelane")]
 pub(crate) struct Packets {
-    shared: Arc<Shared>,
+    shared: Arc<PacketStream>,
 }
 
 /// The state that a source of packets and its iterators share.
-pub(crate) struct Shared {
+pub(crate) struct PacketStream {
     /// `None` once the source is closed.
-    receiver: Mutex<Option<Receiver>>,
+    receiver: Mutex<Option<RowReceiver>>,
     has_ended: AtomicBool,
     schema: SchemaRef,
 }
 
-impl Shared {
-    pub(crate) fn new(receiver: Receiver, schema: SchemaRef) -> Self {
+impl PacketStream {
+    pub(crate) fn new(receiver: RowReceiver, schema: SchemaRef) -> Self {
         let receiver = Mutex::new(Some(receiver));
         Self { receiver, has_ended: AtomicBool::new(false), schema }
     }
@@ -54,7 +54,7 @@ impl Shared {
     }
 
     /// Runs `step` on the source. A closed source has ended.
-    fn step<T>(&self, step: impl FnOnce(&mut Receiver) -> Step<T>) -> Step<T> {
+    fn step<T>(&self, step: impl FnOnce(&mut RowReceiver) -> Step<T>) -> Step<T> {
         let mut receiver = self.receiver.lock().unwrap_or_else(PoisonError::into_inner);
         let answer = receiver.as_mut().map_or(Some(Ok(None)), step);
         if matches!(answer, Some(Ok(None))) {
@@ -86,7 +86,7 @@ impl Shared {
     }
 
     /// A frame that is available without waiting for packets or another thread.
-    fn ready(&self) -> Step<Taken> {
+    fn ready(&self) -> Step<ReceivedPacket> {
         let mut receiver = match self.receiver.try_lock() {
             Ok(receiver) => receiver,
             Err(TryLockError::Poisoned(receiver)) => receiver.into_inner(),
@@ -103,7 +103,7 @@ impl Shared {
 }
 
 impl Packets {
-    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+    pub(crate) fn new(shared: Arc<PacketStream>) -> Self {
         Self { shared }
     }
 }
@@ -188,11 +188,11 @@ impl Packets {
         let shared = Arc::clone(&self.shared);
         let patience = pause::duration("wait", PATIENCE)?;
         let rows = move |until| {
-            shared.step(|receiver: &mut Receiver| -> Step<RecordBatch> {
+            shared.step(|receiver: &mut RowReceiver| -> Step<RecordBatch> {
                 receiver.rows(Rows::USUAL, patience, until)
             })
         };
-        batch::stream(py, Stream::new(SchemaRef::clone(&self.shared.schema), rows))
+        batch::stream(py, RowSteps::new(SchemaRef::clone(&self.shared.schema), rows))
     }
 
     /// Releases all resources. Frames and batches already taken stay valid.
@@ -213,7 +213,7 @@ impl Packets {
 /// Iterates over batches.
 #[pyclass(frozen, module = "wirelane")]
 pub(crate) struct Batches {
-    shared: Arc<Shared>,
+    shared: Arc<PacketStream>,
     rows: usize,
     patience: Duration,
 }
@@ -231,7 +231,7 @@ impl Batches {
 
 /// Iterates over frames.
 #[pyclass(frozen, module = "wirelane")]
-pub(crate) struct Frames(Arc<Shared>);
+pub(crate) struct Frames(Arc<PacketStream>);
 
 #[pymethods]
 impl Frames {

@@ -11,20 +11,20 @@ use wirelane::session::monitor::Monitor;
 use wirelane::stats::QueueStats;
 
 use crate::error::OrRaise as _;
-use crate::intake::ends::Ends;
+use crate::intake::ends::PortReceivers;
 use crate::opening;
 use crate::options::{self, Arguments};
-use crate::pace::{Pace, Rate};
-use crate::packets::{Packets, Shared, columns};
-use crate::receiver::Receiver;
-use crate::sender::Sender;
+use crate::pace::{RateArgument, SendPace};
+use crate::packets::{PacketStream, Packets, columns};
+use crate::receiver::RowReceiver;
+use crate::sender::PortSender;
 use crate::values::{Queues, python};
 
 /// An open port: packets as Arrow batches or as frames, for any number of threads.
 #[pyclass(frozen, extends = Packets, module = "wirelane")]
 pub(crate) struct Port {
-    shared: Arc<Shared>,
-    sender: Sender,
+    shared: Arc<PacketStream>,
+    sender: PortSender,
     info: PortInfo,
     monitor: Monitor,
     accounting: Accounting,
@@ -58,10 +58,10 @@ impl Port {
         let info = port.info().clone();
         let accounting = port.accounting();
         let control = Mutex::new(port.control());
-        let sender = Sender::new(tx, &info);
+        let sender = PortSender::new(tx, &info);
         let schema = rows.schema();
-        let ends = Ends::new(port, rx, &mut rows, count);
-        let shared = Arc::new(Shared::new(Receiver::new(ends, rows), schema));
+        let ends = PortReceivers::new(port, rx, &mut rows, count);
+        let shared = Arc::new(PacketStream::new(RowReceiver::new(ends, rows), schema));
         Ok(Self { shared, sender, info, monitor, accounting, control })
     }
 
@@ -173,10 +173,10 @@ impl Port {
         py: Python<'_>,
         frames: &Bound<'_, PyAny>,
         queue: Option<u16>,
-        rate: Option<Rate>,
+        rate: Option<RateArgument>,
         speed: Option<f64>,
     ) -> PyResult<u64> {
-        let pace = Pace::new(rate, speed, self.info.speed).or_raise()?;
+        let pace = SendPace::new(rate, speed, self.info.speed).or_raise()?;
         self.sender.send(py, frames, queue, pace)
     }
 

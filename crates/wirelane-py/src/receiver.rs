@@ -6,11 +6,11 @@ use arrow_array::RecordBatch;
 use wirelane::{Batch, Error, Result};
 use wirelane_flow::arrow::Packets;
 
-use crate::intake::{Intake, Taken};
+use crate::intake::{Intake, ReceivedPacket};
 use crate::step::Step;
 
 /// Receives packets, and makes frames or rows.
-pub(crate) struct Receiver {
+pub(crate) struct RowReceiver {
     intake: Box<dyn Intake>,
     rows: Packets,
     /// A failure, returned after the rows before it.
@@ -19,14 +19,14 @@ pub(crate) struct Receiver {
     began: Instant,
 }
 
-impl Receiver {
+impl RowReceiver {
     /// Receives from `intake` into `rows`.
     pub(crate) fn new(intake: impl Intake + 'static, rows: Packets) -> Self {
         Self { intake: Box::new(intake), rows, failure: None, began: Instant::now() }
     }
 
     /// The next packet, if one arrives before `until`.
-    pub(crate) fn frame(&mut self, until: Instant) -> Step<Taken> {
+    pub(crate) fn frame(&mut self, until: Instant) -> Step<ReceivedPacket> {
         if let Some(error) = self.failure.take() {
             return Some(Err(error));
         }
@@ -38,7 +38,7 @@ impl Receiver {
     }
 
     /// A packet that was received already.
-    pub(crate) fn ready(&mut self) -> Step<Taken> {
+    pub(crate) fn ready(&mut self) -> Step<ReceivedPacket> {
         self.intake.has_some().then(|| self.frame(Instant::now()))?
     }
 

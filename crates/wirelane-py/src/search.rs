@@ -9,17 +9,17 @@ use wirelane::Result;
 use wirelane::halt::Halt;
 
 use crate::error::OrRaise as _;
-use crate::intake::belt::Belt;
-use crate::intake::stored::Stored;
-use crate::packets::{Packets, Shared, columns};
-use crate::receiver::Receiver;
-use crate::store::{self, Asked};
+use crate::intake::belt::PacketQueue;
+use crate::intake::stored::StoredPackets;
+use crate::packets::{PacketStream, Packets, columns};
+use crate::receiver::RowReceiver;
+use crate::store::{self, PacketSelection};
 use crate::values::python;
 
 /// Packets that a search of a store finds, in order of time.
 #[pyclass(frozen, extends = Packets, module = "wirelane")]
 pub(crate) struct Search {
-    belt: Arc<Belt>,
+    belt: Arc<PacketQueue>,
     halt: Halt,
     path: String,
 }
@@ -29,7 +29,7 @@ impl Search {
     pub(crate) fn start<'py>(
         py: Python<'py>,
         path: &Path,
-        asked: &Asked,
+        asked: &PacketSelection,
         count: Option<u64>,
         names: Option<&[String]>,
     ) -> PyResult<Bound<'py, Self>> {
@@ -37,9 +37,10 @@ impl Search {
             let rows = columns(names)?;
             let halt = Halt::default();
             let query = asked.query(&halt)?;
-            let (stored, belt) = Stored::start(store::open(path)?, query, halt.clone(), count)?;
+            let (stored, belt) =
+                StoredPackets::start(store::open(path)?, query, halt.clone(), count)?;
             let schema = rows.schema();
-            let shared = Shared::new(Receiver::new(stored, rows), schema);
+            let shared = PacketStream::new(RowReceiver::new(stored, rows), schema);
             Ok((shared, Self { belt, halt, path: path.display().to_string() }))
         };
         let (shared, search) = py.detach(begin).or_raise()?;

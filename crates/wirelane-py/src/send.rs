@@ -6,7 +6,7 @@ use wirelane::port::Spec;
 
 use crate::error::OrRaise as _;
 use crate::options::Arguments;
-use crate::pace::Rate;
+use crate::pace::RateArgument;
 use crate::port::Port;
 
 /// Sends packets through a port, or opens one with this spec. Returns the number of packets sent.
@@ -17,7 +17,7 @@ pub(crate) fn send(
     port: &Bound<'_, PyAny>,
     frames: &Bound<'_, PyAny>,
     queue: Option<u16>,
-    rate: Option<Rate>,
+    rate: Option<RateArgument>,
     speed: Option<f64>,
 ) -> PyResult<u64> {
     if let Ok(port) = port.cast::<Port>() {

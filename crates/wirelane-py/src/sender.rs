@@ -11,17 +11,17 @@ use wirelane::{Batch, Error, Result};
 
 use crate::error::{OrRaise as _, exception};
 use crate::frame::Frame;
-use crate::pace::Pace;
+use crate::pace::SendPace;
 use crate::pause;
 
 /// The transmitting ends of an open port.
-pub(crate) struct Sender {
+pub(crate) struct PortSender {
     tx: Mutex<Vec<Tx>>,
     counters: Vec<Arc<TxCounters>>,
     spec: String,
 }
 
-impl Sender {
+impl PortSender {
     pub(crate) fn new(tx: Vec<Tx>, info: &PortInfo) -> Self {
         let counters = tx.iter().map(|tx| Arc::clone(tx.counters())).collect();
         Self { tx: Mutex::new(tx), counters, spec: info.spec.clone() }
@@ -33,7 +33,7 @@ impl Sender {
         py: Python<'_>,
         frames: &Bound<'_, PyAny>,
         queue: Option<u16>,
-        mut pace: Pace,
+        mut pace: SendPace,
     ) -> PyResult<u64> {
         let counters =
             py.detach(|| self.with(queue, |tx| Ok(Arc::clone(tx.counters())))).or_raise()?;
@@ -58,7 +58,7 @@ impl Sender {
             let times = packets.iter().map(|it| pace.due(it.data.len(), it.time));
             let times = times.collect::<Result<Vec<_>>>().or_raise()?;
             let batch = Batch::default();
-            let mut sending = Sending {
+            let mut sending = PendingPackets {
                 packets: &packets,
                 admitted: 0,
                 taken: 0,
@@ -142,20 +142,20 @@ impl Sender {
     }
 }
 
-struct Packet {
+struct OutgoingPacket {
     data: Vec<u8>,
     time: Option<u64>,
 }
 
-fn packet(frame: &Bound<'_, PyAny>) -> PyResult<Packet> {
+fn packet(frame: &Bound<'_, PyAny>) -> PyResult<OutgoingPacket> {
     let time = frame.cast::<Frame>().ok().map(|frame| frame.get().time());
     let data = PyBuffer::<u8>::get(frame)?.to_vec(frame.py())?;
-    Ok(Packet { data, time })
+    Ok(OutgoingPacket { data, time })
 }
 
 /// Packets on their way into a transmitting end.
-struct Sending<'a> {
-    packets: &'a [Packet],
+struct PendingPackets<'a> {
+    packets: &'a [OutgoingPacket],
     /// Number of packets that may leave now.
     admitted: usize,
     /// Number of packets copied into frames.
@@ -171,7 +171,7 @@ struct Sending<'a> {
 /// The shortest frame: an Ethernet header.
 const SHORTEST: usize = 14;
 
-impl Sending<'_> {
+impl PendingPackets<'_> {
     /// Whether the end has accepted every packet that may leave.
     fn is_idle(&self) -> bool {
         (self.taken == self.admitted || self.fault.is_some()) && self.batch.is_empty()
@@ -237,7 +237,7 @@ impl Sending<'_> {
         let short = lengths.iter().filter(|len| **len < SHORTEST).count();
         lengths.sort_unstable_by(|one, other| other.cmp(one));
         let long = count.checked_sub(short + 1).and_then(|place| lengths.get(place).copied());
-        let is_wrong = |packet: &Packet| {
+        let is_wrong = |packet: &OutgoingPacket| {
             packet.data.len() < SHORTEST || long.is_some_and(|least| packet.data.len() >= least)
         };
         self.wrong = offered.iter().position(is_wrong).map(|place| first + place);

@@ -14,9 +14,9 @@ use crate::options;
 
 /// A time: a `datetime` with its time zone, or nanoseconds since 1970.
 #[derive(Clone, Copy)]
-pub(crate) struct Moment(u64);
+pub(crate) struct TimeArgument(u64);
 
-impl<'py> FromPyObject<'_, 'py> for Moment {
+impl<'py> FromPyObject<'_, 'py> for TimeArgument {
     type Error = PyErr;
 
     fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
@@ -49,13 +49,13 @@ impl<'py> FromPyObject<'_, 'py> for Moment {
 }
 
 /// The packets to search for.
-pub(crate) struct Asked {
+pub(crate) struct PacketSelection {
     pub(crate) filter: Option<String>,
-    pub(crate) start: Option<Moment>,
-    pub(crate) end: Option<Moment>,
+    pub(crate) start: Option<TimeArgument>,
+    pub(crate) end: Option<TimeArgument>,
 }
 
-impl Asked {
+impl PacketSelection {
     /// # Errors
     /// The filter is wrong, or the times contradict each other.
     pub(crate) fn query(&self, halt: &Halt) -> Result<Query> {

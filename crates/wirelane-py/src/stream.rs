@@ -12,19 +12,19 @@ use crate::step::Step;
 const SLICE: Duration = Duration::from_millis(100);
 
 /// Rows that arrive step by step. Each step waits until a time.
-pub(crate) struct Stream<F> {
+pub(crate) struct RowSteps<F> {
     schema: SchemaRef,
     step: F,
     has_ended: bool,
 }
 
-impl<F: FnMut(Instant) -> Step<RecordBatch> + Send> Stream<F> {
+impl<F: FnMut(Instant) -> Step<RecordBatch> + Send> RowSteps<F> {
     pub(crate) fn new(schema: SchemaRef, step: F) -> Self {
         Self { schema, step, has_ended: false }
     }
 }
 
-impl<F: FnMut(Instant) -> Step<RecordBatch> + Send> Iterator for Stream<F> {
+impl<F: FnMut(Instant) -> Step<RecordBatch> + Send> Iterator for RowSteps<F> {
     type Item = Result<RecordBatch, ArrowError>;
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -43,7 +43,7 @@ impl<F: FnMut(Instant) -> Step<RecordBatch> + Send> Iterator for Stream<F> {
     }
 }
 
-impl<F: FnMut(Instant) -> Step<RecordBatch> + Send> RecordBatchReader for Stream<F> {
+impl<F: FnMut(Instant) -> Step<RecordBatch> + Send> RecordBatchReader for RowSteps<F> {
     fn schema(&self) -> SchemaRef {
         SchemaRef::clone(&self.schema)
     }

@@ -7,13 +7,13 @@ use wirelane_flow::MeterCounts;
 use wirelane_flow::session::FlowCounts;
 
 /// The result of metering.
-pub(super) struct Ended {
+pub(super) struct MeteringResult {
     pub(super) stats: Value,
     /// In the order in which they occurred.
     pub(super) errors: Vec<Error>,
 }
 
-impl Ended {
+impl MeteringResult {
     pub(super) fn new(
         metered: &MeterCounts,
         flows: &FlowCounts,

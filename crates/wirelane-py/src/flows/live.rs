@@ -10,7 +10,7 @@ use wirelane::port::Port;
 use wirelane_flow::Sink;
 use wirelane_flow::session::{FlowConfig, FlowOutcome, Metering};
 
-use super::ended::Ended;
+use super::ended::MeteringResult;
 
 /// The interval between checks for the end of the threads.
 const NAP: Duration = Duration::from_millis(50);
@@ -20,7 +20,7 @@ pub(super) fn start(
     sink: impl Sink + 'static,
     config: &FlowConfig,
     halt: Halt,
-) -> Result<JoinHandle<Ended>> {
+) -> Result<JoinHandle<MeteringResult>> {
     let metering = Metering::start(vec![port], vec![Box::new(sink)], config)?;
     threads::spawn("wl-metering", move || {
         let mut has_ended = false;
@@ -29,6 +29,6 @@ pub(super) fn start(
         }
         let FlowOutcome { metered, flows, queues, ports, errors, .. } = metering.join();
         let notes: Vec<_> = ports.into_iter().flat_map(|port| port.notes).collect();
-        Ended::new(&metered, &flows, &queues, &notes, errors)
+        MeteringResult::new(&metered, &flows, &queues, &notes, errors)
     })
 }

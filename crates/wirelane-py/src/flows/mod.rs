@@ -25,8 +25,8 @@ use wirelane_flow::MeterConfig;
 use wirelane_flow::session::FlowConfig;
 use wirelane_store::random_number;
 
-use self::ended::Ended;
-use self::rows::Rows;
+use self::ended::MeteringResult;
+use self::rows::FlowBatches;
 use crate::batch::{self, Batch};
 use crate::error::OrRaise as _;
 use crate::open::file;
@@ -34,8 +34,8 @@ use crate::opening;
 use crate::options::Arguments;
 use crate::pause;
 use crate::step::Step;
-use crate::store::{self, Asked, Moment, is_store};
-use crate::stream::Stream;
+use crate::store::{self, PacketSelection, TimeArgument, is_store};
+use crate::stream::RowSteps;
 use crate::values::python;
 
 /// Meters the flows of a port, a file or a store.
@@ -48,14 +48,14 @@ pub(crate) fn flows(
     py: Python<'_>,
     source: PathBuf,
     filter: Option<String>,
-    start: Option<Moment>,
-    end: Option<Moment>,
+    start: Option<TimeArgument>,
+    end: Option<TimeArgument>,
     active: f64,
     idle: f64,
     max_flows: usize,
     count: Option<u64>,
 ) -> PyResult<Flows> {
-    let asked = Asked { filter, start, end };
+    let asked = PacketSelection { filter, start, end };
     let config = FlowConfig::default()
         .meter(
             MeterConfig::default()
@@ -85,14 +85,14 @@ pub(crate) fn flows(
 /// Flows that have ended, in Arrow batches.
 #[pyclass(frozen, module = "wirelane")]
 pub(crate) struct Flows {
-    shared: Arc<Shared>,
-    metering: Mutex<Option<JoinHandle<Ended>>>,
+    shared: Arc<FlowStream>,
+    metering: Mutex<Option<JoinHandle<MeteringResult>>>,
     stats: Mutex<Option<Value>>,
     schema: SchemaRef,
 }
 
 /// The state that the threads and Python share.
-struct Shared {
+struct FlowStream {
     /// `None` once Python takes no more flows.
     batches: Mutex<Option<Receiver<RecordBatch>>>,
     halt: Halt,
@@ -104,19 +104,22 @@ impl Flows {
         Self::start(halt.clone(), |sink| live::start(port, sink, config, halt))
     }
 
-    fn of_store(path: &Path, asked: &Asked, config: FlowConfig) -> Result<Self> {
+    fn of_store(path: &Path, asked: &PacketSelection, config: FlowConfig) -> Result<Self> {
         let halt = Halt::default();
         let query = asked.query(&halt)?;
         let directory = store::open(path)?;
         Self::start(halt, |sink| stored::start(directory, query, sink, config))
     }
 
-    fn start(halt: Halt, meter: impl FnOnce(Rows) -> Result<JoinHandle<Ended>>) -> Result<Self> {
+    fn start(
+        halt: Halt,
+        meter: impl FnOnce(FlowBatches) -> Result<JoinHandle<MeteringResult>>,
+    ) -> Result<Self> {
         let columns = wirelane_flow::arrow::Flows::new();
         let schema = columns.schema();
-        let (sink, receiver) = Rows::new(columns);
+        let (sink, receiver) = FlowBatches::new(columns);
         let metering = Mutex::new(Some(meter(sink)?));
-        let shared = Arc::new(Shared { batches: Mutex::new(Some(receiver)), halt });
+        let shared = Arc::new(FlowStream { batches: Mutex::new(Some(receiver)), halt });
         Ok(Self { shared, metering, stats: Mutex::new(None), schema })
     }
 
@@ -134,7 +137,7 @@ impl Flows {
     }
 }
 
-impl Shared {
+impl FlowStream {
     fn rows(&self, until: Instant) -> Step<RecordBatch> {
         let batches = self.batches.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(batches) = batches.as_ref() else { return Some(Ok(None)) };
@@ -185,7 +188,7 @@ impl Flows {
                 step => step,
             }
         };
-        batch::stream(py, Stream::new(SchemaRef::clone(&slf.get().schema), rows))
+        batch::stream(py, RowSteps::new(SchemaRef::clone(&slf.get().schema), rows))
     }
 
     /// Counts of packets and flows; None while it runs.

@@ -14,14 +14,14 @@ const WAITING: usize = 16;
 pub(super) const UNWANTED: &str = "Python takes no more of them";
 
 /// Collects flows in batches, and sends them to Python.
-pub(super) struct Rows {
+pub(super) struct FlowBatches {
     columns: wirelane_flow::arrow::Flows,
     rows: Vec<Flow>,
     /// `None` after the end.
     sender: Option<SyncSender<RecordBatch>>,
 }
 
-impl Rows {
+impl FlowBatches {
     /// The collector, and the receiver of its batches.
     pub(super) fn new(columns: wirelane_flow::arrow::Flows) -> (Self, Receiver<RecordBatch>) {
         let (sender, receiver) = sync_channel(WAITING);
@@ -41,7 +41,7 @@ impl Rows {
     }
 }
 
-impl Sink for Rows {
+impl Sink for FlowBatches {
     fn add(&mut self, flow: &Flow) -> Result<()> {
         self.rows.push(flow.clone());
         if self.rows.len() < ROWS { Ok(()) } else { self.send() }

@@ -11,7 +11,7 @@ use wirelane_flow::{Meter, Packet, Room, Sink};
 use wirelane_store::Directory;
 use wirelane_store::query::{self, Found, Query};
 
-use super::ended::Ended;
+use super::ended::MeteringResult;
 use crate::store;
 
 pub(super) fn start(
@@ -19,7 +19,7 @@ pub(super) fn start(
     query: Query,
     sink: impl Sink + 'static,
     config: FlowConfig,
-) -> Result<JoinHandle<Ended>> {
+) -> Result<JoinHandle<MeteringResult>> {
     let collector = Collector::start(vec![Box::new(sink)], true)?;
     let (room, note) = Room::fitting(config.max_flows)?;
     let meter = Meter::new(config.meter, Arc::new(room), config.seed);
@@ -37,8 +37,8 @@ fn search(
     meter: Meter,
     mut left: u64,
     notes: &[String],
-) -> Ended {
-    let mut search = Search { meter, interfaces: Vec::new() };
+) -> MeteringResult {
+    let mut search = StoredFlowSearch { meter, interfaces: Vec::new() };
     let found = match left {
         0 => Ok(query::Report::default()),
         _ => query::run(stores, query, |found| {
@@ -58,16 +58,16 @@ fn search(
         Ok(report) => store::damage(&report),
         Err(error) => Some(error.into()),
     };
-    Ended::new(&metered, &flows, &[], notes, failure.into_iter().chain(trouble).collect())
+    MeteringResult::new(&metered, &flows, &[], notes, failure.into_iter().chain(trouble).collect())
 }
 
-struct Search {
+struct StoredFlowSearch {
     meter: Meter,
     /// Number, link type and queue of each interface.
     interfaces: Vec<(u16, u16, u16)>,
 }
 
-impl Search {
+impl StoredFlowSearch {
     fn take(&mut self, found: &Found<'_>) {
         for source in found.sources.iter().skip(self.interfaces.len()) {
             let queue = u16::try_from(source.queue.unwrap_or(0)).unwrap_or(u16::MAX);

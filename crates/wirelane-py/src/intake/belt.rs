@@ -23,7 +23,7 @@ const MOST_PACKETS: usize = 4096;
 const NAP: Duration = Duration::from_millis(5);
 
 /// A packet of a run.
-pub(super) struct Packet {
+pub(super) struct RunPacket {
     interface: u32,
     time: u64,
     original_len: u32,
@@ -34,8 +34,8 @@ pub(super) struct Packet {
 
 /// Consecutive packets.
 #[derive(Default)]
-pub(super) struct Run {
-    packets: Vec<Packet>,
+pub(super) struct PacketRun {
+    packets: Vec<RunPacket>,
     bytes: Vec<u8>,
     /// New interfaces, numbered after the interfaces of all earlier runs.
     sources: Vec<Source>,
@@ -43,7 +43,7 @@ pub(super) struct Run {
     taken: usize,
 }
 
-impl Run {
+impl PacketRun {
     pub(super) fn is_over(&self) -> bool {
         self.taken >= self.packets.len()
     }
@@ -71,7 +71,7 @@ impl Run {
 
     fn push(&mut self, record: &Record<'_>) {
         self.bytes.extend_from_slice(record.data);
-        self.packets.push(Packet {
+        self.packets.push(RunPacket {
             interface: record.interface,
             time: record.timestamp,
             original_len: record.original_len,
@@ -99,8 +99,8 @@ impl Run {
 
 /// The growing run, and the state of both threads.
 #[derive(Default)]
-pub(crate) struct Belt {
-    state: Mutex<State>,
+pub(crate) struct PacketQueue {
+    state: Mutex<QueueState>,
     /// The run is long, or has ended.
     filled: Condvar,
     /// Packets were taken, or the taker has closed.
@@ -108,8 +108,8 @@ pub(crate) struct Belt {
 }
 
 #[derive(Default)]
-struct State {
-    run: Run,
+struct QueueState {
+    run: PacketRun,
     /// Number of interfaces in all runs.
     sources: usize,
     /// The taker sleeps until packets arrive.
@@ -121,7 +121,7 @@ struct State {
     report: Option<Report>,
 }
 
-impl Belt {
+impl PacketQueue {
     /// Adds a packet, and waits for room. Breaks once the taker has closed.
     #[inline]
     pub(crate) fn push(&self, record: &Record<'_>, sources: &[Source]) -> ControlFlow<()> {
@@ -165,7 +165,7 @@ impl Belt {
 
     /// Replaces a run that is over. True with new packets; false at the end, after the failure was
     /// returned; `None` if no packet arrives before `until`.
-    pub(super) fn take(&self, run: &mut Run, until: Instant) -> Option<Result<bool>> {
+    pub(super) fn take(&self, run: &mut PacketRun, until: Instant) -> Option<Result<bool>> {
         let mut state = self.state();
         let mut has_slept = false;
         loop {
@@ -189,15 +189,15 @@ impl Belt {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, QueueState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Ends the belt if its thread panics.
-pub(crate) struct Ending(pub(crate) Arc<Belt>);
+pub(crate) struct EndOnPanic(pub(crate) Arc<PacketQueue>);
 
-impl Drop for Ending {
+impl Drop for EndOnPanic {
     fn drop(&mut self) {
         let mut state = self.0.state();
         if !state.has_ended {

@@ -10,18 +10,18 @@ use wirelane::port::{Port, PortInfo, Rx};
 use wirelane::{Batch, Frame, Result};
 use wirelane_flow::arrow::Packets;
 
-use super::{Data, Intake, Taken};
+use super::{Data, Intake, ReceivedPacket};
 
 /// After this number of receptions, idle ends are polled for their state, as in the library's own
 /// loop.
 const UNASKED: u32 = 32;
 
 /// The receiving ends of an open port. Dropping it closes the port.
-pub(crate) struct Ends {
+pub(crate) struct PortReceivers {
     /// The port stays open as long as this exists.
     _port: Port,
     rx: Vec<Rx>,
-    ends: Vec<End>,
+    ends: Vec<EndInterfaces>,
     /// Frames received from one end that were not taken yet.
     batch: Batch,
     /// The end of these frames.
@@ -33,28 +33,28 @@ pub(crate) struct Ends {
 }
 
 /// The interfaces of a receiving end.
-struct End {
+struct EndInterfaces {
     placing: Placing,
-    known: Vec<Option<Interface>>,
+    known: Vec<Option<NumberedInterface>>,
 }
 
 /// An interface: its name for frames, its number for rows.
 #[derive(Clone)]
-struct Interface {
+struct NumberedInterface {
     name: Arc<str>,
     number: u32,
 }
 
-impl Ends {
+impl PortReceivers {
     /// The ends of a started port, and the rows to fill. It ends after `count` packets.
     pub(crate) fn new(port: Port, rx: Vec<Rx>, rows: &mut Packets, count: Option<u64>) -> Self {
-        let ends = rx.iter().map(|rx| End::new(port.info(), rx, rows)).collect();
+        let ends = rx.iter().map(|rx| EndInterfaces::new(port.info(), rx, rows)).collect();
         let left = count.unwrap_or(u64::MAX);
         Self { _port: port, rx, ends, batch: Batch::default(), from: 0, turn: 0, left }
     }
 }
 
-impl Intake for Ends {
+impl Intake for PortReceivers {
     /// Frames of one end.
     fn receive(&mut self, most: usize, until: Instant) -> Option<Result<bool>> {
         if !self.batch.is_empty() {
@@ -93,12 +93,12 @@ impl Intake for Ends {
         !self.batch.is_empty()
     }
 
-    fn take(&mut self, rows: &mut Packets) -> Option<Taken> {
+    fn take(&mut self, rows: &mut Packets) -> Option<ReceivedPacket> {
         let frame = self.batch.drain(1).next()?;
         self.left = self.left.saturating_sub(1);
         let place = self.ends.get_mut(self.from).and_then(|end| end.place(&frame, rows));
         let interface = place.map_or_else(|| "".into(), |(found, _)| Arc::clone(&found.name));
-        Some(Taken {
+        Some(ReceivedPacket {
             interface,
             time: frame.timestamp(),
             length: frame.original_len(),
@@ -128,19 +128,24 @@ impl Intake for Ends {
     }
 }
 
-impl End {
+impl EndInterfaces {
     fn new(info: &PortInfo, rx: &Rx, rows: &mut Packets) -> Self {
         let placing = Placing::of(rx);
         let known = match placing.is_growing() {
             true => Vec::new(),
             false => interfaces(info, rx),
         };
-        let known = known.iter().map(|one| Some(Interface::new(&one.source, rows))).collect();
+        let known =
+            known.iter().map(|one| Some(NumberedInterface::new(&one.source, rows))).collect();
         Self { placing, known }
     }
 
     /// The interface of a frame, and its direction if that differs from the interface's.
-    fn place(&mut self, frame: &Frame, rows: &mut Packets) -> Option<(&Interface, Direction)> {
+    fn place(
+        &mut self,
+        frame: &Frame,
+        rows: &mut Packets,
+    ) -> Option<(&NumberedInterface, Direction)> {
         let (place, direction) = self.placing.place_late(frame);
         let is_known = self.known.get(place as usize).is_some_and(Option::is_some);
         if !is_known {
@@ -153,7 +158,7 @@ impl End {
     #[cold]
     fn find(&mut self, place: u32, rows: &mut Packets) {
         let Some(source) = self.placing.found(place) else { return };
-        let found = Interface::new(&source, rows);
+        let found = NumberedInterface::new(&source, rows);
         let place = place as usize;
         self.known.resize(self.known.len().max(place + 1), None);
         if let Some(known) = self.known.get_mut(place) {
@@ -162,7 +167,7 @@ impl End {
     }
 }
 
-impl Interface {
+impl NumberedInterface {
     fn new(source: &Source, rows: &mut Packets) -> Self {
         Self { name: source.name.as_str().into(), number: rows.interface(source) }
     }

@@ -20,14 +20,14 @@ pub(crate) trait Intake: Send {
     fn has_some(&self) -> bool;
 
     /// Takes one packet, and adds its interface to `rows`.
-    fn take(&mut self, rows: &mut Packets) -> Option<Taken>;
+    fn take(&mut self, rows: &mut Packets) -> Option<ReceivedPacket>;
 
     /// Adds at most `room` packets to the rows.
     fn add(&mut self, room: usize, rows: &mut Packets);
 }
 
 /// A packet and its metadata.
-pub(crate) struct Taken {
+pub(crate) struct ReceivedPacket {
     pub(crate) data: Data,
     pub(crate) interface: Arc<str>,
     /// Time of capture, in nanoseconds since 1970; 0 if unknown.

@@ -12,27 +12,27 @@ use wirelane_flow::arrow::Packets;
 use wirelane_store::Directory;
 use wirelane_store::query::{self, Query};
 
-use super::belt::{Belt, Ending, Run};
-use super::{Data, Intake, Taken};
+use super::belt::{EndOnPanic, PacketQueue, PacketRun};
+use super::{Data, Intake, ReceivedPacket};
 use crate::store;
 
 /// Packets of a store. Dropping it ends the search.
-pub(crate) struct Stored {
-    belt: Arc<Belt>,
+pub(crate) struct StoredPackets {
+    belt: Arc<PacketQueue>,
     halt: Halt,
-    run: Run,
-    interfaces: Vec<Interface>,
+    run: PacketRun,
+    interfaces: Vec<StoreInterface>,
 }
 
 /// An interface of a store.
-struct Interface {
+struct StoreInterface {
     name: Arc<str>,
     /// Its number in rows; `None` before its first row.
     number: Option<u32>,
     source: Source,
 }
 
-impl Stored {
+impl StoredPackets {
     /// Starts to search. It ends after `count` packets.
     ///
     /// # Errors
@@ -42,16 +42,16 @@ impl Stored {
         query: Query,
         halt: Halt,
         count: Option<u64>,
-    ) -> Result<(Self, Arc<Belt>)> {
-        let belt = Arc::new(Belt::default());
-        let ending = Ending(Arc::clone(&belt));
+    ) -> Result<(Self, Arc<PacketQueue>)> {
+        let belt = Arc::new(PacketQueue::default());
+        let ending = EndOnPanic(Arc::clone(&belt));
         threads::spawn("wl-search", move || search(&[directory], &query, count, &ending.0))?;
-        let (run, interfaces) = (Run::default(), Vec::new());
+        let (run, interfaces) = (PacketRun::default(), Vec::new());
         Ok((Self { belt: Arc::clone(&belt), halt, run, interfaces }, belt))
     }
 
     fn learn(&mut self) {
-        let new = self.run.sources().map(|source| Interface {
+        let new = self.run.sources().map(|source| StoreInterface {
             name: source.name.as_str().into(),
             number: None,
             source,
@@ -60,7 +60,7 @@ impl Stored {
     }
 }
 
-fn search(stores: &[Directory], query: &Query, count: Option<u64>, belt: &Belt) {
+fn search(stores: &[Directory], query: &Query, count: Option<u64>, belt: &PacketQueue) {
     let mut left = count.unwrap_or(u64::MAX);
     if left == 0 {
         return belt.end(None, None);
@@ -81,7 +81,7 @@ fn search(stores: &[Directory], query: &Query, count: Option<u64>, belt: &Belt) 
     }
 }
 
-impl Intake for Stored {
+impl Intake for StoredPackets {
     fn receive(&mut self, _: usize, until: Instant) -> Option<Result<bool>> {
         if self.has_some() {
             return Some(Ok(true));
@@ -97,10 +97,10 @@ impl Intake for Stored {
         !self.run.is_over()
     }
 
-    fn take(&mut self, _: &mut Packets) -> Option<Taken> {
+    fn take(&mut self, _: &mut Packets) -> Option<ReceivedPacket> {
         let record = self.run.pop()?;
         let interface = self.interfaces.get(record.interface as usize)?;
-        Some(Taken {
+        Some(ReceivedPacket {
             data: Data::Copied(record.data.to_vec()),
             interface: Arc::clone(&interface.name),
             time: record.timestamp,
@@ -123,7 +123,7 @@ impl Intake for Stored {
     }
 }
 
-impl Drop for Stored {
+impl Drop for StoredPackets {
     fn drop(&mut self) {
         self.halt.ask();
         self.belt.close();
