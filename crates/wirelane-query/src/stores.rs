@@ -16,14 +16,14 @@ use url::Url;
 use wirelane::{Error, Result};
 
 /// A store, and the prefix in it.
-pub(crate) struct Opened {
+pub(crate) struct OpenedStore {
     pub(crate) store: Arc<dyn ObjectStore>,
     pub(crate) prefix: Path,
 }
 
 /// Time limits and retries.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Patience {
+pub(crate) struct RetryPolicy {
     /// The limit of one request with its body. No retry begins later than this.
     pub(crate) request: Duration,
     /// Retries when the store does not answer or is busy.
@@ -32,10 +32,11 @@ pub(crate) struct Patience {
 
 /// For reads of parts of files. Pauses between retries add up to 6.3 s at most: a user waits for
 /// rows.
-pub(crate) const READING: Patience = Patience { request: Duration::from_secs(30), retries: 6 };
+pub(crate) const READING: RetryPolicy =
+    RetryPolicy { request: Duration::from_secs(30), retries: 6 };
 
 /// Opens a store without a request.
-pub(crate) fn open(text: &str, patience: Patience) -> Result<Opened> {
+pub(crate) fn open(text: &str, patience: RetryPolicy) -> Result<OpenedStore> {
     let failed = |cause: String| {
         Error::usage(format!("store {text}"), cause)
             .help("write s3://BUCKET/PREFIX, gs://… or az://…")
@@ -72,7 +73,7 @@ pub(crate) fn open(text: &str, patience: Patience) -> Result<Opened> {
         _ => return Err(failed(format!("{}:// is no object store", url.scheme()))),
     };
     let store = store.map_err(|error| failed(explain(&error)))?;
-    Ok(Opened { store, prefix })
+    Ok(OpenedStore { store, prefix })
 }
 
 /// Variables whose names have one of these prefixes; the names in lower case.
@@ -138,9 +139,9 @@ fn brief(text: &str) -> String {
 
 /// Stores of a session: opened when a table first names them.
 #[derive(Debug, Default)]
-pub(crate) struct Registry(DefaultObjectStoreRegistry);
+pub(crate) struct StoreRegistry(DefaultObjectStoreRegistry);
 
-impl ObjectStoreRegistry for Registry {
+impl ObjectStoreRegistry for StoreRegistry {
     fn register_store(
         &self,
         url: &Url,

@@ -8,7 +8,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::prelude::{DataFrame, SessionContext};
 use wirelane::{Error, Result};
 
-use super::address::Address;
+use super::address::SchedulerAddress;
 use super::arguments::{ExecutorArgs, SchedulerArgs};
 
 /// A cluster, which cannot exist.
@@ -17,7 +17,7 @@ pub(crate) struct Cluster(Infallible);
 impl Cluster {
     /// # Errors
     /// Always.
-    pub(crate) fn find(_: &Address) -> Result<Self> {
+    pub(crate) fn find(_: &SchedulerAddress) -> Result<Self> {
         Err(absent("query --cluster"))
     }
 

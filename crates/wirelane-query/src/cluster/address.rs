@@ -10,13 +10,13 @@ const PORT: u16 = 50050;
 
 /// A scheduler's address.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Address {
+pub(crate) struct SchedulerAddress {
     /// A name or an IP address; IPv6 in brackets.
     pub(crate) host: String,
     pub(crate) port: u16,
 }
 
-impl FromStr for Address {
+impl FromStr for SchedulerAddress {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -31,7 +31,7 @@ impl FromStr for Address {
     }
 }
 
-impl fmt::Display for Address {
+impl fmt::Display for SchedulerAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "df://{}:{}", self.host, self.port)
     }
@@ -48,10 +48,10 @@ mod tests {
             ("df://10.0.0.1", "10.0.0.1", PORT),
             ("df://[::1]:9/", "[::1]", 9),
         ] {
-            assert_eq!(text.parse(), Ok(Address { host: host.to_owned(), port }));
+            assert_eq!(text.parse(), Ok(SchedulerAddress { host: host.to_owned(), port }));
         }
         for text in ["a:7", "http://a:7", "df://", "df://a:7/x", "df://a:99999"] {
-            let error = text.parse::<Address>().unwrap_err();
+            let error = text.parse::<SchedulerAddress>().unwrap_err();
             assert!(error.starts_with(text), "{error}");
         }
     }

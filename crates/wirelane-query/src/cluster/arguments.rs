@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::address::Address;
+use super::address::SchedulerAddress;
 
 /// Plan queries of a cluster and share them out to executors.
 ///
@@ -34,7 +34,7 @@ pub(crate) struct SchedulerArgs {
 pub(crate) struct ExecutorArgs {
     /// The scheduler
     #[arg(long, value_name = "df://HOST:PORT", default_value = "df://127.0.0.1:50050")]
-    pub(crate) scheduler: Address,
+    pub(crate) scheduler: SchedulerAddress,
     /// Where others fetch results; port 0 takes a free one
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:0")]
     pub(crate) listen: SocketAddr,

@@ -13,8 +13,8 @@ use datafusion::physical_planner::{DefaultPhysicalPlanner, PhysicalPlanner as _}
 use datafusion::prelude::{DataFrame, SessionContext};
 use wirelane::{Error, Result};
 
-use super::address::Address;
-use super::codec::Logical;
+use super::address::SchedulerAddress;
+use super::codec::LogicalCodec;
 
 /// Limit for connecting to a scheduler, for each read and for each write.
 const LIMIT: Duration = Duration::from_secs(5);
@@ -24,12 +24,12 @@ const LIMIT: Duration = Duration::from_secs(5);
 const TASKS: usize = 16;
 
 /// A cluster that can take queries.
-pub(crate) struct Cluster<'a>(&'a Address);
+pub(crate) struct Cluster<'a>(&'a SchedulerAddress);
 
 impl<'a> Cluster<'a> {
     /// # Errors
     /// There is no scheduler, or it has no executors.
-    pub(crate) fn find(scheduler: &'a Address) -> Result<Self> {
+    pub(crate) fn find(scheduler: &'a SchedulerAddress) -> Result<Self> {
         if has_executors(scheduler)? {
             return Ok(Self(scheduler));
         }
@@ -42,7 +42,7 @@ impl<'a> Cluster<'a> {
     /// # Errors
     /// Ballista rejects the settings.
     pub(crate) fn over(&self, context: &SessionContext) -> Result<SessionContext> {
-        let Address { host, port } = self.0;
+        let SchedulerAddress { host, port } = self.0;
         let mut state = context.state();
         let options = state.config_mut().options_mut();
         options.execution.target_partitions = TASKS.max(options.execution.target_partitions);
@@ -50,7 +50,7 @@ impl<'a> Cluster<'a> {
         options.catalog.create_default_catalog_and_schema = false;
         let config = state.config().clone();
         *state.config_mut() =
-            config.with_ballista_logical_extension_codec(Arc::new(Logical::default()));
+            config.with_ballista_logical_extension_codec(Arc::new(LogicalCodec::default()));
         let state = state
             .upgrade_for_ballista(format!("http://{host}:{port}"))
             .map_err(|error| failed(self.0, error.to_string()))?;
@@ -75,12 +75,12 @@ pub(crate) async fn local(
 }
 
 /// Fails unless a scheduler answers.
-pub(crate) fn is_there(scheduler: &Address) -> Result<()> {
+pub(crate) fn is_there(scheduler: &SchedulerAddress) -> Result<()> {
     has_executors(scheduler).map(|_| ())
 }
 
 /// Ballista's scheduler answers `GET /readyz` with 200, or with 503 if it has no executors.
-fn has_executors(scheduler: &Address) -> Result<bool> {
+fn has_executors(scheduler: &SchedulerAddress) -> Result<bool> {
     let answer = ask(scheduler).map_err(|error| {
         failed(scheduler, format!("nobody answers there ({error})"))
             .help("start one: wirelane-query scheduler --listen ADDRESS:PORT")
@@ -92,8 +92,8 @@ fn has_executors(scheduler: &Address) -> Result<bool> {
     }
 }
 
-fn ask(scheduler: &Address) -> io::Result<String> {
-    let Address { host, port } = scheduler;
+fn ask(scheduler: &SchedulerAddress) -> io::Result<String> {
+    let SchedulerAddress { host, port } = scheduler;
     let name = host.trim_start_matches('[').trim_end_matches(']');
     let mut failure = io::Error::from(io::ErrorKind::NotFound);
     for address in (name, *port).to_socket_addrs()? {
@@ -116,6 +116,6 @@ fn ask(scheduler: &Address) -> io::Result<String> {
     Err(failure)
 }
 
-fn failed(scheduler: &Address, cause: String) -> Error {
+fn failed(scheduler: &SchedulerAddress, cause: String) -> Error {
     Error::failed(format!("scheduler {scheduler}"), cause)
 }

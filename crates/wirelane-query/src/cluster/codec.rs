@@ -15,28 +15,28 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion_proto::logical_plan::LogicalExtensionCodec;
 use datafusion_proto::physical_plan::{PhysicalExtensionCodec, PhysicalProtoConverterExtension};
 
-use crate::packets::{self, Scan, Table};
+use crate::packets::{self, PacketScan, PacketTable};
 
 /// Prefix of Wirelane's messages. Others are Ballista's.
 const MAGIC: &[u8] = b"wirelane packets ";
 
-type Outcome<T> = Result<T, DataFusionError>;
+type CodecResult<T> = Result<T, DataFusionError>;
 
 /// From the client to the scheduler.
 #[derive(Debug, Default)]
-pub(super) struct Logical(BallistaLogicalExtensionCodec);
+pub(super) struct LogicalCodec(BallistaLogicalExtensionCodec);
 
-impl LogicalExtensionCodec for Logical {
+impl LogicalExtensionCodec for LogicalCodec {
     fn try_decode(
         &self,
         buf: &[u8],
         inputs: &[LogicalPlan],
         ctx: &TaskContext,
-    ) -> Outcome<Extension> {
+    ) -> CodecResult<Extension> {
         self.0.try_decode(buf, inputs, ctx)
     }
 
-    fn try_encode(&self, node: &Extension, buf: &mut Vec<u8>) -> Outcome<()> {
+    fn try_encode(&self, node: &Extension, buf: &mut Vec<u8>) -> CodecResult<()> {
         self.0.try_encode(node, buf)
     }
 
@@ -46,9 +46,9 @@ impl LogicalExtensionCodec for Logical {
         table: &TableReference,
         schema: SchemaRef,
         ctx: &TaskContext,
-    ) -> Outcome<Arc<dyn TableProvider>> {
+    ) -> CodecResult<Arc<dyn TableProvider>> {
         match buf.strip_prefix(MAGIC) {
-            Some(text) => Ok(Arc::new(Table::decode(text)?)),
+            Some(text) => Ok(Arc::new(PacketTable::decode(text)?)),
             None => self.0.try_decode_table_provider(buf, table, schema, ctx),
         }
     }
@@ -58,8 +58,8 @@ impl LogicalExtensionCodec for Logical {
         reference: &TableReference,
         table: Arc<dyn TableProvider>,
         buf: &mut Vec<u8>,
-    ) -> Outcome<()> {
-        match table.downcast_ref::<Table>() {
+    ) -> CodecResult<()> {
+        match table.downcast_ref::<PacketTable>() {
             Some(table) => {
                 buf.extend_from_slice(MAGIC);
                 table.encode(buf)
@@ -72,7 +72,7 @@ impl LogicalExtensionCodec for Logical {
         &self,
         buf: &[u8],
         ctx: &TaskContext,
-    ) -> Outcome<Arc<dyn FileFormatFactory>> {
+    ) -> CodecResult<Arc<dyn FileFormatFactory>> {
         self.0.try_decode_file_format(buf, ctx)
     }
 
@@ -80,11 +80,11 @@ impl LogicalExtensionCodec for Logical {
         &self,
         buf: &mut Vec<u8>,
         node: Arc<dyn FileFormatFactory>,
-    ) -> Outcome<()> {
+    ) -> CodecResult<()> {
         self.0.try_encode_file_format(buf, node)
     }
 
-    fn try_decode_udf(&self, name: &str, buf: &[u8]) -> Outcome<Arc<ScalarUDF>> {
+    fn try_decode_udf(&self, name: &str, buf: &[u8]) -> CodecResult<Arc<ScalarUDF>> {
         match packets::function(name) {
             Some(function) => Ok(Arc::new(function)),
             None => self.0.try_decode_udf(name, buf),
@@ -103,10 +103,10 @@ impl PhysicalExtensionCodec for Physical {
         inputs: &[Arc<dyn ExecutionPlan>],
         ctx: &TaskContext,
         converter: &dyn PhysicalProtoConverterExtension,
-    ) -> Outcome<Arc<dyn ExecutionPlan>> {
+    ) -> CodecResult<Arc<dyn ExecutionPlan>> {
         match buf.strip_prefix(MAGIC) {
             Some(text) => match inputs {
-                [paths] => Ok(Arc::new(Scan::decode(text, paths)?)),
+                [paths] => Ok(Arc::new(PacketScan::decode(text, paths)?)),
                 _ => internal_err!("PacketScan has one input"),
             },
             None => self.0.try_decode(buf, inputs, ctx, converter),
@@ -118,8 +118,8 @@ impl PhysicalExtensionCodec for Physical {
         node: Arc<dyn ExecutionPlan>,
         buf: &mut Vec<u8>,
         converter: &dyn PhysicalProtoConverterExtension,
-    ) -> Outcome<()> {
-        match node.downcast_ref::<Scan>() {
+    ) -> CodecResult<()> {
+        match node.downcast_ref::<PacketScan>() {
             Some(scan) => {
                 buf.extend_from_slice(MAGIC);
                 scan.encode(buf)
@@ -128,7 +128,7 @@ impl PhysicalExtensionCodec for Physical {
         }
     }
 
-    fn try_decode_udf(&self, name: &str, buf: &[u8]) -> Outcome<Arc<ScalarUDF>> {
+    fn try_decode_udf(&self, name: &str, buf: &[u8]) -> CodecResult<Arc<ScalarUDF>> {
         match packets::function(name) {
             Some(function) => Ok(Arc::new(function)),
             None => self.0.try_decode_udf(name, buf),

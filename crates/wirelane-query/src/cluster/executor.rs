@@ -11,12 +11,12 @@ use ballista_executor::executor_process::{ExecutorProcessConfig, start_executor_
 use ballista_executor::health::ExecutorHealth;
 use wirelane::{Error, Result};
 
-use super::address::Address;
+use super::address::SchedulerAddress;
 use super::arguments::ExecutorArgs;
 use super::client::is_there;
-use super::codec::{Logical, Physical};
+use super::codec::{LogicalCodec, Physical};
 use super::system::{runtime, signal, warn};
-use super::work::Work;
+use super::work::WorkDirectory;
 use super::{log, session};
 
 /// Interval of checks whether the scheduler answers.
@@ -27,7 +27,7 @@ pub(crate) fn run(args: &ExecutorArgs) -> Result<()> {
     log::start(args.verbose);
     is_there(&args.scheduler)?;
     let address = free(args.listen)?;
-    let work = Work::new(args.work.as_deref())?;
+    let work = WorkDirectory::new(args.work.as_deref())?;
     let health = ExecutorHealth::new();
     let config = Arc::new(ExecutorProcessConfig {
         bind_host: bracketed(address),
@@ -39,7 +39,7 @@ pub(crate) fn run(args: &ExecutorArgs) -> Result<()> {
         vcores: args.tasks.map_or_else(cpus, usize::from),
         work_dir: Some(work.path()),
         override_config_producer: Some(session::config()),
-        override_logical_codec: Some(Arc::new(Logical::default())),
+        override_logical_codec: Some(Arc::new(LogicalCodec::default())),
         override_physical_codec: Some(Arc::new(Physical::default())),
         override_runtime_producer: Some(session::runtime(Some(work.path()))),
         health: health.clone(),
@@ -93,7 +93,7 @@ fn cpus() -> usize {
 }
 
 /// Prints when the scheduler begins to answer, and when it stops.
-async fn watch(address: SocketAddr, scheduler: Address, health: ExecutorHealth) {
+async fn watch(address: SocketAddr, scheduler: SchedulerAddress, health: ExecutorHealth) {
     let mut was_ready = false;
     loop {
         let is_ready = health.is_ready();

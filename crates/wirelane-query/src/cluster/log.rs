@@ -4,17 +4,17 @@ use std::io::{self, Write as _};
 
 use log::{Level, LevelFilter, Log, Metadata, Record};
 
-struct Lines;
+struct LogLines;
 
 /// Prints warnings and errors; with `verbose`, also information.
 pub(crate) fn start(verbose: bool) {
     // An earlier logger stays.
-    if log::set_logger(&Lines).is_ok() {
+    if log::set_logger(&LogLines).is_ok() {
         log::set_max_level(if verbose { LevelFilter::Info } else { LevelFilter::Warn });
     }
 }
 
-impl Log for Lines {
+impl Log for LogLines {
     fn enabled(&self, about: &Metadata<'_>) -> bool {
         about.level() <= Level::Info && about.target().starts_with("ballista")
     }

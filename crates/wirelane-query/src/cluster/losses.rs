@@ -20,12 +20,12 @@ use datafusion_proto::protobuf::{LogicalPlanNode, PhysicalPlanNode};
 type Scheduler = SchedulerServer<LogicalPlanNode, PhysicalPlanNode>;
 
 /// A cluster state that cancels all running queries before it removes an executor.
-pub(crate) struct Losses {
+pub(crate) struct LossAwareState {
     state: Arc<dyn ClusterState>,
     scheduler: OnceLock<Scheduler>,
 }
 
-impl Losses {
+impl LossAwareState {
     pub(crate) fn new(state: Arc<dyn ClusterState>) -> Arc<Self> {
         Arc::new(Self { state, scheduler: OnceLock::new() })
     }
@@ -38,7 +38,7 @@ impl Losses {
 }
 
 #[async_trait::async_trait]
-impl ClusterState for Losses {
+impl ClusterState for LossAwareState {
     async fn remove_executor(&self, executor: &str) -> Result<()> {
         if let Some(scheduler) = self.scheduler.get() {
             let jobs = scheduler.state.task_manager.get_running_job_cache();

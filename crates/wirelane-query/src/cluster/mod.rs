@@ -32,7 +32,7 @@ mod work;
 
 #[cfg(not(feature = "cluster"))]
 pub(crate) use absent::{Cluster, local, run_executor, run_scheduler};
-pub(crate) use address::Address;
+pub(crate) use address::SchedulerAddress;
 pub(crate) use arguments::{ExecutorArgs, SchedulerArgs};
 #[cfg(feature = "cluster")]
 pub(crate) use client::{Cluster, local};

@@ -13,8 +13,8 @@ use tokio::net::TcpListener;
 use wirelane::{Error, Result};
 
 use super::arguments::SchedulerArgs;
-use super::codec::{Logical, Physical};
-use super::losses::Losses;
+use super::codec::{LogicalCodec, Physical};
+use super::losses::LossAwareState;
 use super::system::{runtime, signal, warn};
 use super::{log, session};
 
@@ -47,13 +47,13 @@ async fn serve(args: &SchedulerArgs) -> Result<()> {
         stage_max_failures: 1,
         no_executors_grace_period_seconds: silence,
         override_config_producer: Some(session::config()),
-        override_logical_codec: Some(Arc::new(Logical::default())),
+        override_logical_codec: Some(Arc::new(LogicalCodec::default())),
         override_physical_codec: Some(Arc::new(Physical::default())),
         override_session_builder: Some(session::builder()),
         ..SchedulerConfig::default()
     };
     let cluster = BallistaCluster::new_from_config(&config).await.map_err(failed)?;
-    let losses = Losses::new(cluster.cluster_state());
+    let losses = LossAwareState::new(cluster.cluster_state());
     let cluster = BallistaCluster::new(losses.clone(), cluster.job_state());
     let scheduler =
         create_scheduler::<LogicalPlanNode, PhysicalPlanNode>(cluster, Arc::new(config))

@@ -10,7 +10,7 @@ use datafusion::execution::SessionStateBuilder;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::prelude::SessionConfig;
 
-use crate::stores::Registry;
+use crate::stores::StoreRegistry;
 
 /// Produces the settings of sessions.
 pub(crate) fn config() -> ConfigProducer {
@@ -22,7 +22,7 @@ pub(crate) fn config() -> ConfigProducer {
 pub(crate) fn runtime(spills: Option<String>) -> RuntimeProducer {
     Arc::new(move |_| {
         let mut runtime =
-            RuntimeEnvBuilder::new().with_object_store_registry(Arc::new(Registry::default()));
+            RuntimeEnvBuilder::new().with_object_store_registry(Arc::new(StoreRegistry::default()));
         if let Some(directory) = &spills {
             runtime = runtime.with_temp_file_path(directory.clone());
         }

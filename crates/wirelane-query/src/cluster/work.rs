@@ -8,9 +8,9 @@ use std::{env, process};
 use wirelane::{Error, Result};
 
 /// Removes the directory when it is dropped.
-pub(crate) struct Work(PathBuf);
+pub(crate) struct WorkDirectory(PathBuf);
 
-impl Work {
+impl WorkDirectory {
     /// Makes the directory below `parent`, or below the system's directory for temporary files.
     pub(crate) fn new(parent: Option<&Path>) -> Result<Self> {
         let parent = parent.map_or_else(env::temp_dir, Path::to_owned);
@@ -39,7 +39,7 @@ impl Work {
     }
 }
 
-impl Drop for Work {
+impl Drop for WorkDirectory {
     fn drop(&mut self) {
         // On failure, the directory stays.
         let _ = fs::remove_dir_all(&self.0);

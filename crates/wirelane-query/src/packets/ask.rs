@@ -17,8 +17,8 @@ const HIDING_PORTS: [u16; 3] = [4789, 8472, 6081];
 /// A condition on a packet. `keys` and `expression` also accept every packet that may hide headers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Ask {
-    Address(Side, IpAddr),
-    Port(Side, u16),
+    Address(AddressSide, IpAddr),
+    Port(AddressSide, u16),
     Protocol(u8),
     /// The outer tag. Expressions leave it out: libpcap's `vlan` shifts the offsets of later terms.
     Vlan(u16),
@@ -27,7 +27,7 @@ pub(super) enum Ask {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) enum Side {
+pub(super) enum AddressSide {
     Source,
     Destination,
 }
@@ -84,7 +84,7 @@ impl Ask {
     }
 }
 
-impl Side {
+impl AddressSide {
     fn word(self) -> &'static str {
         match self {
             Self::Source => "src",

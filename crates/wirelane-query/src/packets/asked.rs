@@ -5,12 +5,12 @@ use datafusion::logical_expr::expr::InList;
 use datafusion::logical_expr::{BinaryExpr, Expr, Operator};
 use serde::{Deserialize, Serialize};
 
-use super::ask::{Ask, Side};
+use super::ask::{AddressSide, Ask};
 use super::bpf;
 
 /// The packets that a scan selects.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Asked {
+pub(crate) struct PacketSelection {
     /// Excludes packets before this time, in ns since 1970.
     pub(super) from: Option<u64>,
     /// Excludes packets at this time and later.
@@ -21,7 +21,7 @@ pub(crate) struct Asked {
     pub(super) ask: Option<Ask>,
 }
 
-impl Asked {
+impl PacketSelection {
     /// Converts conditions that are joined by AND.
     pub(super) fn of(conditions: &[Expr]) -> Self {
         let mut asked = Self::default();
@@ -120,10 +120,10 @@ fn equal(name: &str, value: &ScalarValue) -> Option<Ask> {
         text.parse().ok().map(|address| Ask::Address(side, address))
     };
     match name {
-        "source" => address(Side::Source),
-        "destination" => address(Side::Destination),
-        "source_port" => number(value).map(|port| Ask::Port(Side::Source, port)),
-        "destination_port" => number(value).map(|port| Ask::Port(Side::Destination, port)),
+        "source" => address(AddressSide::Source),
+        "destination" => address(AddressSide::Destination),
+        "source_port" => number(value).map(|port| Ask::Port(AddressSide::Source, port)),
+        "destination_port" => number(value).map(|port| Ask::Port(AddressSide::Destination, port)),
         "protocol" => number(value).and_then(|it| u8::try_from(it).ok()).map(Ask::Protocol),
         "vlan" => number(value).map(Ask::Vlan),
         _ => None,

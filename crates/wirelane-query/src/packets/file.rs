@@ -8,12 +8,12 @@ use datafusion::physical_plan::metrics::Count;
 use wirelane::{Error, Result};
 use wirelane_pcap::CaptureReader;
 
-use super::asked::Asked;
+use super::asked::PacketSelection;
 use super::leftovers::Leftovers;
-use super::rows::Rows;
-use super::sieve::Sieve;
+use super::rows::RowBatch;
+use super::sieve::LinkFilters;
 
-/// Packets between checks of [`Rows::is_over`].
+/// Packets between checks of [`RowBatch::is_over`].
 const PERIOD: u32 = 1 << 14;
 
 /// Opens a file to see whether it is a capture.
@@ -32,9 +32,9 @@ pub(super) fn check(path: &Path) -> Result<()> {
 /// The file cannot be opened, or is no capture.
 pub(super) fn read(
     path: &Path,
-    asked: &Asked,
-    sieve: &mut Sieve,
-    rows: &mut Rows,
+    asked: &PacketSelection,
+    sieve: &mut LinkFilters,
+    rows: &mut RowBatch,
     bytes: Count,
     leftovers: &Leftovers,
 ) -> Result<()> {
@@ -71,16 +71,16 @@ pub(super) fn read(
 fn open(path: &Path, bytes: Count) -> Result<CaptureReader> {
     let name = path.display().to_string();
     let file = File::open(path).map_err(|error| Error::io(name.clone(), "open", error))?;
-    Ok(CaptureReader::from_reader(Counted { file, bytes }, &name)?)
+    Ok(CaptureReader::from_reader(CountingReader { file, bytes }, &name)?)
 }
 
 /// Counts the bytes read.
-struct Counted {
+struct CountingReader {
     file: File,
     bytes: Count,
 }
 
-impl Read for Counted {
+impl Read for CountingReader {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let count = self.file.read(buffer)?;
         self.bytes.add(count);

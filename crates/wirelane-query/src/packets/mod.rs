@@ -6,7 +6,8 @@
 //!                  └─ addresses, ports, …    an Ask: which extents and packets are worth a look
 //!
 //!  store ─ index of Ask ─▶ extents ─┐
-//!  capture file ────────────────────┴▶ Sieve of Ask ─▶ rows of the columns that the query names ─▶ the engine
+//!  capture file ────────────────────┴▶ Sieve of Ask ─▶ rows of the columns that the query names ─▶
+//!  the engine
 //! ```
 //!
 //! The engine filters the rows again: an [`ask::Ask`] may let through too many packets, never too
@@ -36,9 +37,9 @@ pub(crate) use bpf::function as bpf;
 pub(crate) use bpf::named as function;
 pub(crate) use leftovers::Leftovers;
 #[cfg(feature = "cluster")]
-pub(crate) use scan::Scan;
+pub(crate) use scan::PacketScan;
 #[cfg(feature = "cluster")]
-pub(crate) use table::Table;
+pub(crate) use table::PacketTable;
 pub(crate) use table::table;
 
 #[cfg(test)]

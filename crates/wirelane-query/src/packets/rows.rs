@@ -7,21 +7,25 @@ use wirelane::{Error, Result};
 use wirelane_flow::arrow::{Interfaces, Packets};
 use wirelane_pcap::{Record, Source};
 
-use super::stream::Outlet;
+use super::stream::BatchSender;
 
 /// The current batch, and its receiver.
-pub(super) struct Rows {
+pub(super) struct RowBatch {
     packets: Packets,
-    outlet: Outlet,
+    outlet: BatchSender,
     interfaces: Interfaces,
     /// Rows until the limit.
     left: usize,
 }
 
-impl Rows {
+impl RowBatch {
     /// # Errors
     /// There is no such column.
-    pub(super) fn new(columns: &[String], limit: Option<usize>, outlet: Outlet) -> Result<Self> {
+    pub(super) fn new(
+        columns: &[String],
+        limit: Option<usize>,
+        outlet: BatchSender,
+    ) -> Result<Self> {
         let packets = Packets::of(columns).map_err(failed)?;
         Ok(Self {
             packets,

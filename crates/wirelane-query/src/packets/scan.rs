@@ -29,12 +29,12 @@ use wirelane_flow::arrow::Packets;
 use wirelane_store::{Directory, Plan, Report};
 
 use super::ask::Ask;
-use super::asked::Asked;
+use super::asked::PacketSelection;
 use super::leftovers::Leftovers;
 use super::places::{self, Places};
-use super::rows::Rows;
-use super::sieve::Sieve;
-use super::stream::{Outlet, stream};
+use super::rows::RowBatch;
+use super::sieve::LinkFilters;
+use super::stream::{BatchSender, stream};
 use super::{file, store};
 
 /// Most memory for sorting packets by time.
@@ -43,9 +43,9 @@ const MOST_MEMORY: usize = 256 << 20;
 /// The operator. Its input has a row for each file or store: a distributed planner splits that
 /// input without knowledge of packets.
 #[derive(Debug)]
-pub(crate) struct Scan {
+pub(crate) struct PacketScan {
     paths: Arc<dyn ExecutionPlan>,
-    message: Arc<Message>,
+    message: Arc<ScanParameters>,
     schema: SchemaRef,
     properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,
@@ -53,26 +53,29 @@ pub(crate) struct Scan {
 
 /// The parameters that all partitions share.
 #[derive(Debug, Serialize, Deserialize)]
-struct Message {
-    asked: Asked,
+struct ScanParameters {
+    asked: PacketSelection,
     columns: Vec<String>,
     limit: Option<usize>,
     /// Whether there are only stores, whose packets are read in order of time.
     is_ordered: bool,
 }
 
-impl Scan {
+impl PacketScan {
     pub(super) fn new(
         places: &Places,
-        asked: Asked,
+        asked: PacketSelection,
         columns: Vec<String>,
         limit: Option<usize>,
     ) -> Result<Self, DataFusionError> {
         let is_ordered = places.files.is_empty();
-        Self::over(places.plan()?, Message { asked, columns, limit, is_ordered }.into())
+        Self::over(places.plan()?, ScanParameters { asked, columns, limit, is_ordered }.into())
     }
 
-    fn over(paths: Arc<dyn ExecutionPlan>, message: Arc<Message>) -> Result<Self, DataFusionError> {
+    fn over(
+        paths: Arc<dyn ExecutionPlan>,
+        message: Arc<ScanParameters>,
+    ) -> Result<Self, DataFusionError> {
         let schema = Packets::of(&message.columns)?.schema();
         let mut properties = EquivalenceProperties::new(Arc::clone(&schema));
         if let Some((at, field)) = schema.column_with_name("time").filter(|_| message.is_ordered) {
@@ -89,7 +92,7 @@ impl Scan {
 }
 
 #[cfg(feature = "cluster")]
-impl Scan {
+impl PacketScan {
     /// Encodes the scan for another machine, without its input.
     pub(crate) fn encode(&self, to: &mut Vec<u8>) -> Result<(), DataFusionError> {
         serde_json::to_writer(to, self.message.as_ref())
@@ -101,28 +104,28 @@ impl Scan {
         text: &[u8],
         paths: &Arc<dyn ExecutionPlan>,
     ) -> Result<Self, DataFusionError> {
-        let message: Message = serde_json::from_slice(text)
+        let message: ScanParameters = serde_json::from_slice(text)
             .map_err(|error| DataFusionError::External(error.into()))?;
         Self::over(Arc::clone(paths), message.into())
     }
 }
 
 /// The state of a partition's thread.
-struct Work {
-    message: Arc<Message>,
+struct PartitionWork {
+    message: Arc<ScanParameters>,
     memory: usize,
     leftovers: Arc<Leftovers>,
-    counts: Counts,
+    counts: ScanCounts,
 }
 
-struct Counts {
+struct ScanCounts {
     files: Count,
     bytes: Count,
     extents: Count,
     extents_read: Count,
 }
 
-impl Counts {
+impl ScanCounts {
     fn of(metrics: &ExecutionPlanMetricsSet, partition: usize) -> Self {
         let counter = |name: &'static str| MetricBuilder::new(metrics).counter(name, partition);
         Self {
@@ -141,10 +144,10 @@ impl Counts {
     }
 }
 
-impl Work {
-    fn run(&self, paths: &[PathBuf], outlet: Outlet, halt: &Halt) -> Outcome<()> {
-        let Message { asked, columns, limit, .. } = self.message.as_ref();
-        let mut rows = Rows::new(columns, *limit, outlet)?;
+impl PartitionWork {
+    fn run(&self, paths: &[PathBuf], outlet: BatchSender, halt: &Halt) -> Outcome<()> {
+        let ScanParameters { asked, columns, limit, .. } = self.message.as_ref();
+        let mut rows = RowBatch::new(columns, *limit, outlet)?;
         self.counts.files.add(paths.len());
         let (stores, files): (Vec<_>, Vec<_>) = paths.iter().partition(|path| path.is_dir());
         for path in files {
@@ -165,10 +168,10 @@ impl Work {
         Ok(())
     }
 
-    fn file(&self, path: &Path, rows: &mut Rows) -> Outcome<()> {
+    fn file(&self, path: &Path, rows: &mut RowBatch) -> Outcome<()> {
         let asked = &self.message.asked;
         let expression = asked.ask.as_ref().and_then(Ask::expression);
-        let mut sieve = Sieve::new(&asked.filters, expression.as_deref())?;
+        let mut sieve = LinkFilters::new(&asked.filters, expression.as_deref())?;
         let bytes = self.counts.bytes.clone();
         file::read(path, asked, &mut sieve, rows, bytes, &self.leftovers)?;
         self.leftovers.unfiltered(sieve.into_unfiltered());
@@ -176,7 +179,7 @@ impl Work {
     }
 }
 
-impl ExecutionPlan for Scan {
+impl ExecutionPlan for PacketScan {
     fn name(&self) -> &'static str {
         "PacketScan"
     }
@@ -237,11 +240,11 @@ impl ExecutionPlan for Scan {
         let told = context.session_config().get_extension::<Leftovers>();
         // An executor reports no `Leftovers`: unreadable data fails the query.
         let is_strict = told.is_none();
-        let work = Work {
+        let work = PartitionWork {
             message: Arc::clone(&self.message),
             memory,
             leftovers: told.unwrap_or_default(),
-            counts: Counts::of(&self.metrics, partition),
+            counts: ScanCounts::of(&self.metrics, partition),
         };
         let rows = MetricBuilder::new(&self.metrics).output_rows(partition);
         Ok(stream(Arc::clone(&self.schema), rows, move |outlet, halt| {
@@ -263,10 +266,10 @@ impl ExecutionPlan for Scan {
     }
 }
 
-impl DisplayAs for Scan {
+impl DisplayAs for PacketScan {
     fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Message { asked, columns, limit, .. } = self.message.as_ref();
-        let Asked { from, to, filters, ask } = asked;
+        let ScanParameters { asked, columns, limit, .. } = self.message.as_ref();
+        let PacketSelection { from, to, filters, ask } = asked;
         write!(f, "PacketScan: columns=[{}]", columns.join(", "))?;
         if let Some(from) = from {
             write!(f, ", from={from}")?;

@@ -11,7 +11,7 @@ use wirelane_pcap::{Direction, LINK_TYPE_ETHERNET, Record, Source};
 const SNAPLEN: u32 = 262_144;
 
 /// Filters by link type, compiled on first use.
-pub(super) struct Sieve {
+pub(super) struct LinkFilters {
     filters: Vec<Filter>,
     ask: Option<Filter>,
     made: Vec<(u16, Option<Vec<Engine>>)>,
@@ -19,7 +19,7 @@ pub(super) struct Sieve {
     unfiltered: Vec<String>,
 }
 
-impl Sieve {
+impl LinkFilters {
     /// # Errors
     /// An expression is wrong.
     pub(super) fn new(filters: &[String], ask: Option<&str>) -> Result<Self> {

@@ -7,10 +7,10 @@ use wirelane::{Error, Result};
 use wirelane_store::{Damage, Directory, Query, Report, query};
 
 use super::ask::Ask;
-use super::asked::Asked;
+use super::asked::PacketSelection;
 use super::leftovers::Leftovers;
-use super::rows::Rows;
-use super::sieve::{self, Sieve};
+use super::rows::RowBatch;
+use super::sieve::{self, LinkFilters};
 
 /// Makes rows of the selected packets, in order of time.
 ///
@@ -18,8 +18,8 @@ use super::sieve::{self, Sieve};
 /// A store cannot be read.
 pub(super) fn search(
     stores: &[Directory],
-    asked: &Asked,
-    rows: &mut Rows,
+    asked: &PacketSelection,
+    rows: &mut RowBatch,
     only_counts: bool,
     memory: usize,
     halt: &Halt,
@@ -39,7 +39,7 @@ pub(super) fn search(
         report
     } else {
         let expression = asked.ask.as_ref().and_then(Ask::expression);
-        let mut sieve = Sieve::new(rest, expression.as_deref())?;
+        let mut sieve = LinkFilters::new(rest, expression.as_deref())?;
         let mut failure = None;
         let found = query::run(stores, &query, |found| {
             let source = found.sources.get(found.record.interface as usize);

@@ -16,12 +16,12 @@ use wirelane::halt::Halt;
 const WAITING: usize = 4;
 
 /// Sends batches to the engine.
-pub(super) struct Outlet {
+pub(super) struct BatchSender {
     sender: Sender<Result<RecordBatch, DataFusionError>>,
     rows: Count,
 }
 
-impl Outlet {
+impl BatchSender {
     pub(super) fn is_closed(&self) -> bool {
         self.sender.is_closed()
     }
@@ -41,10 +41,10 @@ impl Outlet {
 pub(super) fn stream(
     schema: SchemaRef,
     rows: Count,
-    work: impl FnOnce(Outlet, &Halt) -> Result<(), DataFusionError> + Send + 'static,
+    work: impl FnOnce(BatchSender, &Halt) -> Result<(), DataFusionError> + Send + 'static,
 ) -> SendableRecordBatchStream {
     let mut builder = RecordBatchReceiverStream::builder(schema, WAITING);
-    let outlet = Outlet { sender: builder.tx(), rows };
+    let outlet = BatchSender { sender: builder.tx(), rows };
     let halt = Halt::default();
     let (closed, asked) = (builder.tx(), halt.clone());
     let (done, is_done) = oneshot::channel::<()>();

@@ -12,9 +12,9 @@ use datafusion::physical_plan::ExecutionPlan;
 use wirelane::{Error, Result as Outcome};
 use wirelane_flow::arrow::Packets;
 
-use super::asked::Asked;
+use super::asked::PacketSelection;
 use super::places::Places;
-use super::scan::Scan;
+use super::scan::PacketScan;
 use super::{file, sieve, store};
 
 /// The table of all packets of these files and directories; `None` without paths.
@@ -35,23 +35,23 @@ pub(crate) fn table(paths: &[PathBuf]) -> Outcome<Option<Arc<dyn TableProvider>>
         store::open(path)?;
     }
     files.iter().try_for_each(|path| file::check(path))?;
-    Ok(Some(Arc::new(Table::new(Places { files, stores }))))
+    Ok(Some(Arc::new(PacketTable::new(Places { files, stores }))))
 }
 
 #[derive(Debug)]
-pub(crate) struct Table {
+pub(crate) struct PacketTable {
     schema: SchemaRef,
     places: Places,
 }
 
-impl Table {
+impl PacketTable {
     fn new(places: Places) -> Self {
         Self { schema: Packets::schema_with_data(), places }
     }
 }
 
 #[cfg(feature = "cluster")]
-impl Table {
+impl PacketTable {
     /// Encodes the table for another machine.
     pub(crate) fn encode(&self, to: &mut Vec<u8>) -> Result<(), DataFusionError> {
         serde_json::to_writer(to, &self.places)
@@ -66,7 +66,7 @@ impl Table {
 }
 
 #[async_trait]
-impl TableProvider for Table {
+impl TableProvider for PacketTable {
     fn schema(&self) -> SchemaRef {
         Arc::clone(&self.schema)
     }
@@ -79,7 +79,7 @@ impl TableProvider for Table {
         &self,
         conditions: &[&Expr],
     ) -> Result<Vec<TableProviderFilterPushDown>, DataFusionError> {
-        let support = |condition: &&Expr| match Asked::keeps(condition) {
+        let support = |condition: &&Expr| match PacketSelection::keeps(condition) {
             true => TableProviderFilterPushDown::Exact,
             false => TableProviderFilterPushDown::Inexact,
         };
@@ -93,7 +93,7 @@ impl TableProvider for Table {
         conditions: &[Expr],
         limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>, DataFusionError> {
-        let asked = Asked::of(conditions);
+        let asked = PacketSelection::of(conditions);
         for filter in &asked.filters {
             sieve::check(filter).map_err(|error| DataFusionError::External(Box::new(error)))?;
         }
@@ -102,6 +102,6 @@ impl TableProvider for Table {
             Some(projection) => projection.iter().map(name).collect(),
             None => self.schema.fields().iter().map(|field| field.name().clone()).collect(),
         };
-        Ok(Arc::new(Scan::new(&self.places, asked, columns, limit)?))
+        Ok(Arc::new(PacketScan::new(&self.places, asked, columns, limit)?))
     }
 }

@@ -12,10 +12,10 @@ use wirelane_pcap::{Class, Direction, Record, Source};
 use wirelane_store::{Field, Keys, keys};
 use wirelane_wire::{MacAddr, Tcp, packet};
 
-use super::ask::{Ask, Side};
-use super::asked::Asked;
+use super::ask::{AddressSide, Ask};
+use super::asked::PacketSelection;
 use super::bpf as function;
-use super::sieve::{Sieve, check};
+use super::sieve::{LinkFilters, check};
 
 fn time(nanoseconds: i64) -> Expr {
     lit(ScalarValue::TimestampNanosecond(Some(nanoseconds), Some("UTC".into())))
@@ -25,15 +25,15 @@ fn bpf(text: &str) -> Expr {
     function().call(vec![lit(text)])
 }
 
-fn address(side: Side, text: &str) -> Ask {
+fn address(side: AddressSide, text: &str) -> Ask {
     Ask::Address(side, text.parse().unwrap())
 }
 
 #[test]
 fn times_are_kept_to_the_nanosecond() {
     let between = |conditions: &[Expr]| {
-        let asked = Asked::of(conditions);
-        assert!(conditions.iter().all(Asked::keeps));
+        let asked = PacketSelection::of(conditions);
+        assert!(conditions.iter().all(PacketSelection::keeps));
         (asked.from, asked.to)
     };
     assert_eq!(between(&[ident("time").gt(time(5))]), (Some(6), None));
@@ -44,30 +44,30 @@ fn times_are_kept_to_the_nanosecond() {
     assert_eq!(between(&[ident("time").gt_eq(time(-5))]), (Some(0), None));
     assert_eq!(between(&[ident("time").lt(time(-5))]), (None, Some(0)));
     assert_eq!(between(&[ident("time").lt_eq(time(i64::MAX))]), (None, None));
-    assert!(!Asked::keeps(&ident("time").not_eq(time(5))));
-    assert!(!Asked::keeps(&ident("time").lt(time(5)).or(ident("time").gt(time(7)))));
+    assert!(!PacketSelection::keeps(&ident("time").not_eq(time(5))));
+    assert!(!PacketSelection::keeps(&ident("time").lt(time(5)).or(ident("time").gt(time(7)))));
 }
 
 #[test]
 fn expressions_are_kept_beside_each_other() {
-    let asked = Asked::of(&[bpf("udp"), Expr::Not(Box::new(bpf("port 53")))]);
+    let asked = PacketSelection::of(&[bpf("udp"), Expr::Not(Box::new(bpf("port 53")))]);
     assert_eq!(asked.filters, ["udp", "not (port 53)"]);
-    assert!(!Asked::keeps(&bpf("udp").or(bpf("tcp"))));
+    assert!(!PacketSelection::keeps(&bpf("udp").or(bpf("tcp"))));
 }
 
 #[test]
 fn conditions_become_what_an_index_knows() {
-    let ask = |condition: Expr| Asked::of(&[condition]).ask;
-    let here = address(Side::Source, "10.0.0.1");
-    let there = address(Side::Destination, "2001:db8::1");
+    let ask = |condition: Expr| PacketSelection::of(&[condition]).ask;
+    let here = address(AddressSide::Source, "10.0.0.1");
+    let there = address(AddressSide::Destination, "2001:db8::1");
     let source = ident("source").eq(lit("10.0.0.1"));
     let destination = ident("destination").eq(lit("2001:db8::1"));
     let either = Ask::Any(vec![here.clone(), there.clone()]);
     assert_eq!(ask(source.clone().or(destination.clone())), Some(either));
     let both = Ask::All(vec![here.clone(), there]);
-    assert_eq!(Asked::of(&[source.clone(), destination]).ask, Some(both));
+    assert_eq!(PacketSelection::of(&[source.clone(), destination]).ask, Some(both));
     let ports = in_list(ident("source_port"), vec![lit(53_u16), lit(80_u16)], false);
-    let port = |port| Ask::Port(Side::Source, port);
+    let port = |port| Ask::Port(AddressSide::Source, port);
     assert_eq!(ask(ports), Some(Ask::Any(vec![port(53), port(80)])));
     // With AND, the engine checks unknown conditions. With OR, an unknown condition makes the whole
     // condition unknown.
@@ -167,7 +167,8 @@ fn frames() -> Vec<Vec<u8>> {
 fn asks(batch: &RecordBatch) -> Vec<Ask> {
     let column = |name: &str| batch.column_by_name(name).unwrap();
     let mut asks = Vec::new();
-    for (name, side) in [("source", Side::Source), ("destination", Side::Destination)] {
+    for (name, side) in [("source", AddressSide::Source), ("destination", AddressSide::Destination)]
+    {
         let texts = column(name).as_string_view();
         let found = texts.iter().flatten().map(|text| text.parse::<IpAddr>().unwrap());
         asks.extend(found.map(|it| Ask::Address(side, it)));
@@ -195,7 +196,8 @@ fn holds(keys: &Keys, there: &BTreeSet<(Field, u128)>) -> bool {
 /// leave out others.
 #[test]
 fn what_is_asked_lets_every_row_through() {
-    let other = Ask::All(vec![address(Side::Source, "10.9.9.9"), Ask::Port(Side::Source, 9)]);
+    let other =
+        Ask::All(vec![address(AddressSide::Source, "10.9.9.9"), Ask::Port(AddressSide::Source, 9)]);
     let (mut conditions, mut left_out) = (0, 0);
     for link_type in [1, 113] {
         let source = Source { link_type, ..Source::new("eth0", Class::Rx, Some(1)) };
@@ -218,10 +220,10 @@ fn what_is_asked_lets_every_row_through() {
                 conditions += 1;
                 assert!(holds(&ask.keys(), &there), "{link_type} {ask:?} {frame:x?}");
                 let expression = ask.expression();
-                let mut sieve = Sieve::new(&[], expression.as_deref()).unwrap();
+                let mut sieve = LinkFilters::new(&[], expression.as_deref()).unwrap();
                 assert!(sieve.accepts(&record, &source), "{link_type} {ask:?} {frame:x?}");
             }
-            let mut sieve = Sieve::new(&[], other.expression().as_deref()).unwrap();
+            let mut sieve = LinkFilters::new(&[], other.expression().as_deref()).unwrap();
             let is_sieved = !sieve.accepts(&record, &source);
             left_out += usize::from(is_sieved && !holds(&other.keys(), &there));
             assert_eq!(batch.num_rows(), 1);

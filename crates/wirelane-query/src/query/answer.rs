@@ -9,9 +9,9 @@ use datafusion::physical_plan::display::DisplayableExecutionPlan;
 use wirelane::{Error, Result};
 use wirelane_wire::text::printable_lines;
 
-use super::output::{Format, Target, Writer};
-use super::reading::Reading;
-use super::run::Running;
+use super::output::{AnswerFormat, OutputTarget, RowWriter};
+use super::reading::ReadingSums;
+use super::run::RunningQuery;
 
 /// Interval between updates of the progress line.
 const TICK: Duration = Duration::from_millis(250);
@@ -20,17 +20,22 @@ const TICK: Duration = Duration::from_millis(250);
 ///
 /// # Errors
 /// The query fails while it runs, or the target fails.
-pub(crate) async fn write(mut running: Running, format: Format, target: Target) -> Result<()> {
+pub(crate) async fn write(
+    mut running: RunningQuery,
+    format: AnswerFormat,
+    target: OutputTarget,
+) -> Result<()> {
     let plan = Arc::clone(&running.plan);
-    let mut progress = Progress::new();
+    let mut progress = ProgressLine::new();
     // Rows on a terminal must not follow a progress line.
     let is_shown = target.is_output() && io::stdout().is_terminal();
-    let mut writer = Writer::new(format, target, &running.schema())?;
+    let mut writer = RowWriter::new(format, target, &running.schema())?;
     let mut count = 0;
     loop {
         let next = tokio::time::timeout(TICK, running.next()).await;
         let Ok(next) = next else {
-            progress.show(|seconds| format!("{}, {count} rows, {seconds} s", Reading::of(&plan)));
+            progress
+                .show(|seconds| format!("{}, {count} rows, {seconds} s", ReadingSums::of(&plan)));
             continue;
         };
         let Some(batch) = next else { break };
@@ -49,13 +54,13 @@ pub(crate) async fn write(mut running: Running, format: Format, target: Target) 
 ///
 /// # Errors
 /// The query fails while it runs.
-pub(crate) async fn explain(running: Running) -> Result<()> {
+pub(crate) async fn explain(running: RunningQuery) -> Result<()> {
     let (plan, start) = (Arc::clone(&running.plan), Instant::now());
     let mut count = 0;
     each(running, |batch| count += batch.num_rows()).await?;
     let taken = start.elapsed().as_secs_f64();
     let operators = DisplayableExecutionPlan::with_metrics(plan.as_ref()).indent(false).to_string();
-    let reading = Reading::of(&plan);
+    let reading = ReadingSums::of(&plan);
     let text = format!("{operators}\n{count} rows in {taken:.3} s: {reading}\n");
     // The text contains file names.
     write!(io::stdout(), "{}", printable_lines(&text))
@@ -66,33 +71,33 @@ pub(crate) async fn explain(running: Running) -> Result<()> {
 ///
 /// # Errors
 /// The query fails while it runs.
-pub(crate) async fn collect(running: Running) -> Result<Vec<RecordBatch>> {
+pub(crate) async fn collect(running: RunningQuery) -> Result<Vec<RecordBatch>> {
     let mut all = Vec::new();
     each(running, |batch| all.push(batch)).await?;
     Ok(all)
 }
 
-async fn each(mut running: Running, mut take: impl FnMut(RecordBatch)) -> Result<()> {
+async fn each(mut running: RunningQuery, mut take: impl FnMut(RecordBatch)) -> Result<()> {
     let plan = Arc::clone(&running.plan);
-    let mut progress = Progress::new();
+    let mut progress = ProgressLine::new();
     loop {
         match tokio::time::timeout(TICK, running.next()).await {
             Ok(Some(Ok(batch))) => take(batch),
             Ok(Some(Err(error))) => return Err(error),
             Ok(None) => return Ok(()),
-            Err(_) => progress.show(|seconds| format!("{}, {seconds} s", Reading::of(&plan))),
+            Err(_) => progress.show(|seconds| format!("{}, {seconds} s", ReadingSums::of(&plan))),
         }
     }
 }
 
 /// A line on a terminal that each update overwrites.
-struct Progress {
+struct ProgressLine {
     is_terminal: bool,
     start: Instant,
     is_there: bool,
 }
 
-impl Progress {
+impl ProgressLine {
     fn new() -> Self {
         Self { is_terminal: io::stderr().is_terminal(), start: Instant::now(), is_there: false }
     }
@@ -114,7 +119,7 @@ impl Progress {
 }
 
 /// However a query ends, its progress line disappears.
-impl Drop for Progress {
+impl Drop for ProgressLine {
     fn drop(&mut self) {
         self.clear();
     }

@@ -7,9 +7,9 @@ use std::time::Duration;
 use clap::Args;
 use wirelane::pcap::parse_size;
 
-use super::output::Format;
-use super::span::{Moment, moment};
-use crate::cluster::Address;
+use super::output::AnswerFormat;
+use super::span::{TimePoint, moment};
+use crate::cluster::SchedulerAddress;
 
 /// Ask flows and packets by SQL.
 ///
@@ -25,7 +25,7 @@ pub(crate) struct QueryArgs {
     pub(crate) words: Vec<OsString>,
     /// Write rows in this format [default: what the name of the file says, or a table]
     #[arg(long, value_name = "FORMAT")]
-    pub(crate) format: Option<Format>,
+    pub(crate) format: Option<AnswerFormat>,
     /// Write to this file; it has its name when it is complete
     #[arg(short, long, value_name = "FILE")]
     pub(crate) write: Option<PathBuf>,
@@ -40,10 +40,10 @@ pub(crate) struct QueryArgs {
     pub(crate) top: u64,
     /// Of a ready query: flows that began at this time or later (2026-11-23T14:03:05Z, -5m)
     #[arg(long, value_name = "TIME", value_parser = moment, allow_hyphen_values = true)]
-    pub(crate) from: Option<Moment>,
+    pub(crate) from: Option<TimePoint>,
     /// Of a ready query: flows that began before this time
     #[arg(long, value_name = "TIME", value_parser = moment, allow_hyphen_values = true)]
-    pub(crate) to: Option<Moment>,
+    pub(crate) to: Option<TimePoint>,
     /// Of timeline: the length of a step [default: about a sixtieth of all]
     #[arg(long, value_name = "TIME", value_parser = bucket)]
     pub(crate) bucket: Option<Duration>,
@@ -52,7 +52,7 @@ pub(crate) struct QueryArgs {
     pub(crate) svg: Option<PathBuf>,
     /// Have a cluster run it: the address of its scheduler
     #[arg(long, value_name = "df://HOST:PORT")]
-    pub(crate) cluster: Option<Address>,
+    pub(crate) cluster: Option<SchedulerAddress>,
     /// Take so much memory at most; what does not fit goes to the temporary directory [default:
     /// half of what is available]
     #[arg(long, value_name = "SIZE", value_parser = size)]

@@ -13,10 +13,10 @@ use datafusion::prelude::SessionContext;
 use wirelane::{Error, Result};
 
 use super::arguments::QueryArgs;
-use super::kind::Kind;
-use super::output::{Format, Target, Writer};
-use super::ready::{self, Parameters, Ready};
-use super::span::Span;
+use super::kind::TableKind;
+use super::output::{AnswerFormat, OutputTarget, RowWriter};
+use super::ready::{self, Parameters, ReadyQuery};
+use super::span::TimeSpan;
 use super::svg::Plot;
 use super::{answer, bars, failure, output, run};
 use crate::packets::Leftovers;
@@ -25,7 +25,7 @@ use crate::packets::Leftovers;
 pub(crate) struct Asking {
     pub(crate) context: SessionContext,
     pub(crate) args: QueryArgs,
-    pub(crate) format: Format,
+    pub(crate) format: AnswerFormat,
     /// The first of the sources with packets.
     pub(crate) packets: Option<PathBuf>,
 }
@@ -44,10 +44,10 @@ impl Asking {
 
     /// # Errors
     /// Those of [`Self::sql`], or there are no flows.
-    pub(crate) async fn ready(&self, ready: Ready) -> Result<()> {
+    pub(crate) async fn ready(&self, ready: ReadyQuery) -> Result<()> {
         self.has_flows(ready)?;
         let args = &self.args;
-        let span = Span::new(args.from, args.to)?;
+        let span = TimeSpan::new(args.from, args.to)?;
         let mut parameters = Parameters { top: args.top, span, bucket: args.bucket };
         if ready.has_buckets() && args.bucket.is_none() {
             parameters.bucket = Some(self.bucket(&span).await?);
@@ -63,21 +63,21 @@ impl Asking {
             draw(&ready, &rows, parameters.bucket, path)?;
         }
         let rows = match self.format {
-            Format::Table => {
+            AnswerFormat::Table => {
                 let room = output::columns();
                 bars::with_bars(&rows, ready.plotted.value, room)
                     .map_err(|error| failure::of(error.into()))?
             }
             _ => rows,
         };
-        let mut writer = Writer::new(self.format, self.target()?, &rows.schema())?;
+        let mut writer = RowWriter::new(self.format, self.target()?, &rows.schema())?;
         writer.write(&rows)?;
         writer.finish()
     }
 
     /// Fails without flows, which all ready queries read.
-    fn has_flows(&self, ready: Ready) -> Result<()> {
-        if self.context.table_exist(Kind::Flows.name()).map_err(failure::of)? {
+    fn has_flows(&self, ready: ReadyQuery) -> Result<()> {
+        if self.context.table_exist(TableKind::Flows.name()).map_err(failure::of)? {
             return Ok(());
         }
         let name = ready.name;
@@ -97,7 +97,7 @@ impl Asking {
     }
 
     /// A bucket length that divides all flows of the span into about sixty.
-    async fn bucket(&self, span: &Span) -> Result<Duration> {
+    async fn bucket(&self, span: &TimeSpan) -> Result<Duration> {
         let running = run::start(&self.context, &ready::bounds(span)).await?;
         let batches = answer::collect(running).await?;
         let bound = |column: usize| {
@@ -114,25 +114,30 @@ impl Asking {
         state.config().get_extension::<Leftovers>().map_or(Ok(()), |leftovers| leftovers.tell())
     }
 
-    fn target(&self) -> Result<Target> {
+    fn target(&self) -> Result<OutputTarget> {
         match &self.args.write {
-            Some(path) if path.as_os_str() != "-" => Target::file(path),
-            _ => Ok(Target::output(self.format)),
+            Some(path) if path.as_os_str() != "-" => OutputTarget::file(path),
+            _ => Ok(OutputTarget::output(self.format)),
         }
     }
 }
 
 /// Writes the plot of an answer.
-fn draw(ready: &Ready, rows: &RecordBatch, bucket: Option<Duration>, path: &Path) -> Result<()> {
+fn draw(
+    ready: &ReadyQuery,
+    rows: &RecordBatch,
+    bucket: Option<Duration>,
+    path: &Path,
+) -> Result<()> {
     let plot = plot(ready, rows, bucket).map_err(|error| failure::of(error.into()))?;
-    let mut target = Target::file(path)?;
+    let mut target = OutputTarget::file(path)?;
     let failure = target.failure();
     target.write_all(plot.svg().as_bytes()).map_err(|error| failure.or(error))?;
     target.finish()
 }
 
 fn plot(
-    ready: &Ready,
+    ready: &ReadyQuery,
     rows: &RecordBatch,
     bucket: Option<Duration>,
 ) -> Result<Plot, arrow_schema::ArrowError> {
@@ -179,6 +184,6 @@ fn evenly(bars: Vec<(String, f64)>, times: &[f64], bucket: Duration) -> Vec<(Str
 
 /// The ready queries, one per line.
 pub(crate) fn list() -> String {
-    let line = |ready: &Ready| format!("{:<16}  {}\n", ready.name, ready.about());
+    let line = |ready: &ReadyQuery| format!("{:<16}  {}\n", ready.name, ready.about());
     ready::READY.iter().map(line).collect()
 }

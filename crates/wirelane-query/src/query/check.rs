@@ -18,7 +18,7 @@ use futures::{StreamExt as _, TryStreamExt as _, stream};
 use object_store::ObjectMeta;
 use wirelane::{Error, Result};
 
-use super::kind::Kind;
+use super::kind::TableKind;
 use super::{failure, panics};
 
 /// Footers that are fetched concurrently.
@@ -33,7 +33,7 @@ pub(crate) async fn check(plan: &Arc<dyn ExecutionPlan>, runtime: &Arc<RuntimeEn
     gather(plan, &mut files);
     let mut seen = HashSet::new();
     files.retain(|(_, store, file)| seen.insert((store.clone(), file.location.clone())));
-    let schemas = [Kind::Flows, Kind::Packets].map(|kind| (kind, kind.schema()));
+    let schemas = [TableKind::Flows, TableKind::Packets].map(|kind| (kind, kind.schema()));
     let checks = files.into_iter().map(|(kind, store, file)| {
         let (runtime, schemas) = (Arc::clone(runtime), &schemas);
         async move {
@@ -46,13 +46,13 @@ pub(crate) async fn check(plan: &Arc<dyn ExecutionPlan>, runtime: &Arc<RuntimeEn
 }
 
 /// A file of a table, and its store.
-type Found = (Kind, ObjectStoreUrl, ObjectMeta);
+type Found = (TableKind, ObjectStoreUrl, ObjectMeta);
 
 fn gather(plan: &Arc<dyn ExecutionPlan>, files: &mut Vec<Found>) {
     if let Some(scan) = plan.downcast_ref::<DataSourceExec>()
         && let Some((config, _)) = scan.downcast_to_file_source::<ParquetSource>()
     {
-        let kind = Kind::of_columns(config.file_schema());
+        let kind = TableKind::of_columns(config.file_schema());
         files.extend(files_of(config).map(|(store, file)| (kind, store, file)));
     }
     plan.children().into_iter().for_each(|child| gather(child, files));
@@ -67,7 +67,7 @@ async fn check_file(
     runtime: &Arc<RuntimeEnv>,
     store: &ObjectStoreUrl,
     file: &ObjectMeta,
-    kind: Kind,
+    kind: TableKind,
     expected: &Schema,
 ) -> Result<()> {
     let object = || name(store, file);
@@ -80,7 +80,7 @@ async fn check_file(
         DataFusionError::ParquetError(error) => damaged(object(), &error.to_string()),
         other => failure::of(other),
     })?;
-    let found = Kind::of_columns(&schema);
+    let found = TableKind::of_columns(&schema);
     let unlike = match unlike(&schema, expected, kind) {
         Some(_) if found != kind => {
             Some(format!("its rows are {}, not {}", found.name(), kind.name()))
@@ -109,7 +109,7 @@ pub(crate) fn damaged(object: String, cause: &str) -> Error {
 }
 
 /// The first difference between the columns of a file and of its table that makes queries fail.
-fn unlike(schema: &Schema, expected: &Schema, kind: Kind) -> Option<String> {
+fn unlike(schema: &Schema, expected: &Schema, kind: TableKind) -> Option<String> {
     let mut common = 0;
     for field in expected.fields() {
         let Ok(found) = schema.field_with_name(field.name()) else { continue };
@@ -145,8 +145,8 @@ mod tests {
 
     #[test]
     fn columns_may_be_missing_or_new_but_not_others() {
-        let expected = Kind::Flows.schema();
-        let unlike = |schema: &Schema| unlike(schema, &expected, Kind::Flows);
+        let expected = TableKind::Flows.schema();
+        let unlike = |schema: &Schema| unlike(schema, &expected, TableKind::Flows);
         let schema = |name: &str, kind| Schema::new(vec![Field::new(name, kind, true)]);
         assert_eq!(unlike(&expected), None);
         assert_eq!(unlike(&schema("packets", DataType::UInt64)), None);

@@ -7,12 +7,12 @@ use wirelane_flow::arrow::{Flows, Packets};
 
 /// A kind of rows, and of tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum TableKind {
     Flows,
     Packets,
 }
 
-impl Kind {
+impl TableKind {
     /// The name of its SQL table, and the prefix of its file names.
     pub(crate) fn name(self) -> &'static str {
         match self {
@@ -57,11 +57,14 @@ mod tests {
 
     #[test]
     fn kinds_are_told_apart() {
-        for kind in [Kind::Flows, Kind::Packets] {
-            assert_eq!(Kind::of_columns(&kind.schema()), kind);
-            assert_eq!(Kind::of_name(&format!("{}-024144-1-0.parquet", kind.name())), Some(kind));
+        for kind in [TableKind::Flows, TableKind::Packets] {
+            assert_eq!(TableKind::of_columns(&kind.schema()), kind);
+            assert_eq!(
+                TableKind::of_name(&format!("{}-024144-1-0.parquet", kind.name())),
+                Some(kind)
+            );
         }
-        assert_eq!(Kind::of_name("part-0.parquet"), None);
-        assert_eq!(Kind::of_columns(&Schema::empty()), Kind::Flows);
+        assert_eq!(TableKind::of_name("part-0.parquet"), None);
+        assert_eq!(TableKind::of_columns(&Schema::empty()), TableKind::Flows);
     }
 }

@@ -21,7 +21,7 @@ const SUFFIX: &str = ".parquet";
 
 /// Files whose directories give the same columns.
 #[derive(Clone, Debug)]
-pub(crate) struct Part {
+pub(crate) struct ListingPart {
     pub(crate) url: ListingTableUrl,
     /// Values from directories above, by the index of [`PARTITIONS`].
     pub(crate) known: [Option<String>; 3],
@@ -35,12 +35,20 @@ pub(crate) struct Part {
 ///
 /// # Errors
 /// The store refuses, or there are no files.
-pub(crate) async fn parts(store: &dyn ObjectStore, url: &ListingTableUrl) -> Result<Vec<Part>> {
+pub(crate) async fn parts(
+    store: &dyn ObjectStore,
+    url: &ListingTableUrl,
+) -> Result<Vec<ListingPart>> {
     let known = known(url.prefix());
     if !url.is_collection() {
         // Check that it exists: the engine would read a missing file as an empty table.
         store.head(url.prefix()).await.map_err(failure::store)?;
-        return Ok(vec![Part { url: url.clone(), known, below: PARTITIONS.len(), suffix: "" }]);
+        return Ok(vec![ListingPart {
+            url: url.clone(),
+            known,
+            below: PARTITIONS.len(),
+            suffix: "",
+        }]);
     }
     let mut found = Vec::new();
     let mut waiting = vec![(url.prefix().clone(), 0)];
@@ -54,7 +62,7 @@ pub(crate) async fn parts(store: &dyn ObjectStore, url: &ListingTableUrl) -> Res
         };
         if let Some(next) = next.filter(|_| hive) {
             let url = below(url, &directory, true)?;
-            found.push(Part { url, known: known.clone(), below: next, suffix: SUFFIX });
+            found.push(ListingPart { url, known: known.clone(), below: next, suffix: SUFFIX });
         }
         let has_equals = |path: &Path| path.filename().is_some_and(|name| name.contains('='));
         let others = listed.common_prefixes.iter();
@@ -65,8 +73,12 @@ pub(crate) async fn parts(store: &dyn ObjectStore, url: &ListingTableUrl) -> Res
                 .extend(others.filter(|path| !is_hive(path)).map(|path| (path.clone(), depth + 1)));
         }
         let files = listed.objects.iter().filter(|file| file.location.as_ref().ends_with(SUFFIX));
-        let flat =
-            |url| Part { url, known: known.clone(), below: PARTITIONS.len(), suffix: SUFFIX };
+        let flat = |url| ListingPart {
+            url,
+            known: known.clone(),
+            below: PARTITIONS.len(),
+            suffix: SUFFIX,
+        };
         if is_plain && files.clone().next().is_some() {
             found.push(flat(below(url, &directory, true)?));
         } else {

@@ -39,11 +39,11 @@ pub(crate) use arguments::QueryArgs;
 
 use asking::Asking;
 use interrupts::Interrupts;
-use output::Format;
-use ready::Ready;
-use request::Question;
-use shell::{Line, Shell};
-use sources::Sources;
+use output::AnswerFormat;
+use ready::ReadyQuery;
+use request::QueryRequest;
+use shell::{Shell, ShellInput};
+use sources::TableSources;
 
 /// Answers the question, or opens a shell. `--list` prints the ready queries.
 pub(crate) fn run(args: &QueryArgs) -> Result<()> {
@@ -52,16 +52,17 @@ pub(crate) fn run(args: &QueryArgs) -> Result<()> {
     }
     let (question, sources) = request::split(&args.words);
     let format = format(args)?;
-    if args.svg.is_some() && !matches!(question, Question::Ready(_)) {
+    if args.svg.is_some() && !matches!(question, QueryRequest::Ready(_)) {
         return Err(Error::usage("--svg", "only ready queries are drawn").help("see --list"));
     }
-    let sources = Sources::parse(sources).map_err(|error| names::explain(&args.words, error))?;
+    let sources =
+        TableSources::parse(sources).map_err(|error| names::explain(&args.words, error))?;
     for target in args.write.iter().chain(&args.svg) {
         sources.refuse_to_replace(target)?;
     }
-    let is_shell = matches!(question, Question::Elsewhere) && io::stdin().is_terminal();
+    let is_shell = matches!(question, QueryRequest::Elsewhere) && io::stdin().is_terminal();
     let input = match question {
-        Question::Elsewhere if !is_shell => request::sql_of_input(io::stdin().lock())?,
+        QueryRequest::Elsewhere if !is_shell => request::sql_of_input(io::stdin().lock())?,
         _ => String::new(),
     };
     let spill =
@@ -81,10 +82,10 @@ pub(crate) fn run(args: &QueryArgs) -> Result<()> {
         let context = interrupts.unless(&runtime, opened)?;
         let asking = Arc::new(Asking { context, args: args.clone(), format, packets });
         match question {
-            Question::Sql(sql) => interrupts.unless(&runtime, sql_of(&asking, sql.to_owned())),
-            Question::Ready(ready) => interrupts.unless(&runtime, ready_of(&asking, ready)),
-            Question::Elsewhere if is_shell => talk(&runtime, &interrupts, &asking),
-            Question::Elsewhere => interrupts.unless(&runtime, sql_of(&asking, input)),
+            QueryRequest::Sql(sql) => interrupts.unless(&runtime, sql_of(&asking, sql.to_owned())),
+            QueryRequest::Ready(ready) => interrupts.unless(&runtime, ready_of(&asking, ready)),
+            QueryRequest::Elsewhere if is_shell => talk(&runtime, &interrupts, &asking),
+            QueryRequest::Elsewhere => interrupts.unless(&runtime, sql_of(&asking, input)),
         }
     };
     let outcome = answered();
@@ -99,7 +100,10 @@ fn sql_of(asking: &Arc<Asking>, sql: String) -> impl Future<Output = Result<()>>
     async move { asking.sql(&sql).await }
 }
 
-fn ready_of(asking: &Arc<Asking>, ready: Ready) -> impl Future<Output = Result<()>> + Send + use<> {
+fn ready_of(
+    asking: &Arc<Asking>,
+    ready: ReadyQuery,
+) -> impl Future<Output = Result<()>> + Send + use<> {
     let asking = Arc::clone(asking);
     async move { asking.ready(ready).await }
 }
@@ -110,21 +114,21 @@ fn talk(runtime: &Runtime, interrupts: &Interrupts, asking: &Arc<Asking>) -> Res
     while let Some(line) = shell.next()? {
         interrupts.forget();
         let outcome = match line {
-            Line::Sql(text) => match Ready::find(&text) {
+            ShellInput::Sql(text) => match ReadyQuery::find(&text) {
                 Some(ready) => interrupts.unless(runtime, ready_of(asking, ready)),
                 None => match names::meant(&text) {
                     Some(name) => Err(names::unknown(&text, name)),
                     None => interrupts.unless(runtime, sql_of(asking, text)),
                 },
             },
-            Line::Tables => print(&tables::names(&asking.context)),
-            Line::Schema(table) => {
+            ShellInput::Tables => print(&tables::names(&asking.context)),
+            ShellInput::Schema(table) => {
                 let columns = tables::columns(&asking.context, &table);
                 runtime.block_on(columns).and_then(|text| print(&text))
             }
-            Line::Queries => print(&asking::list()),
-            Line::Help => print(shell::HELP),
-            Line::Unknown(text) => {
+            ShellInput::Queries => print(&asking::list()),
+            ShellInput::Help => print(shell::HELP),
+            ShellInput::Unknown(text) => {
                 Err(Error::usage(text, "there is no such command").help("write .help"))
             }
         };
@@ -149,12 +153,12 @@ fn print(text: &str) -> Result<()> {
 }
 
 /// The format that `--format` or the file name selects; otherwise a table.
-fn format(args: &QueryArgs) -> Result<Format> {
+fn format(args: &QueryArgs) -> Result<AnswerFormat> {
     let to = args.write.as_deref().filter(|path| path.as_os_str() != "-");
     let format = match (args.format, to) {
         (Some(format), _) => format,
-        (None, Some(path)) => Format::of(path)?,
-        (None, None) => Format::Table,
+        (None, Some(path)) => AnswerFormat::of(path)?,
+        (None, None) => AnswerFormat::Table,
     };
     if format.is_binary() && to.is_none() && !args.explain && io::stdout().is_terminal() {
         return Err(Error::usage("--format", "a terminal cannot show it")

@@ -16,16 +16,16 @@ use datafusion::prelude::{DataFrame, SessionContext};
 use object_store::ObjectStore;
 use wirelane::Result;
 
-use super::kind::Kind;
-use super::listing::{self, PARTITIONS, Part};
+use super::kind::TableKind;
+use super::listing::{self, ListingPart, PARTITIONS};
 use super::{failure, panics};
 
 /// The tables of the files below these URLs. A kind without files has no table.
 pub(crate) async fn tables(
     context: &SessionContext,
     urls: &[ListingTableUrl],
-) -> Result<Vec<(Kind, Arc<dyn TableProvider>)>> {
-    let mut all = [(Kind::Flows, Vec::new()), (Kind::Packets, Vec::new())];
+) -> Result<Vec<(TableKind, Arc<dyn TableProvider>)>> {
+    let mut all = [(TableKind::Flows, Vec::new()), (TableKind::Packets, Vec::new())];
     for url in urls {
         let store = context.runtime_env().object_store(url).map_err(failure::of)?;
         let parts = listing::parts(store.as_ref(), url).await?;
@@ -38,15 +38,18 @@ pub(crate) async fn tables(
 }
 
 /// The kind of the files below a URL. The first file decides.
-async fn kind_of(store: &dyn ObjectStore, url: &ListingTableUrl) -> Result<Kind> {
-    let Some(file) = listing::first(store, url).await? else { return Ok(Kind::Flows) };
-    if let Some(kind) = file.location.filename().and_then(Kind::of_name) {
+async fn kind_of(store: &dyn ObjectStore, url: &ListingTableUrl) -> Result<TableKind> {
+    let Some(file) = listing::first(store, url).await? else { return Ok(TableKind::Flows) };
+    if let Some(kind) = file.location.filename().and_then(TableKind::of_name) {
         return Ok(kind);
     }
     let metadata = DFParquetMetadata::new(store, &file);
     // The check before reading reports any damage.
     let schema = panics::caught(metadata.fetch_schema()).await;
-    Ok(schema.ok().and_then(Result::ok).map_or(Kind::Flows, |schema| Kind::of_columns(&schema)))
+    Ok(schema
+        .ok()
+        .and_then(Result::ok)
+        .map_or(TableKind::Flows, |schema| TableKind::of_columns(&schema)))
 }
 
 /// The type of a column from directories. An hour is text, because the engine looks for directories
@@ -59,8 +62,8 @@ pub(crate) fn partition_type(name: &str) -> DataType {
 /// table per group, with constants for the other columns.
 fn table(
     context: &SessionContext,
-    kind: Kind,
-    parts: Vec<Part>,
+    kind: TableKind,
+    parts: Vec<ListingPart>,
 ) -> Result<Arc<dyn TableProvider>, DataFusionError> {
     let groups = groups(parts);
     if let [group] = &groups[..]
@@ -83,9 +86,10 @@ fn table(
 
 /// Groups parts for listing tables: the parts of a group are in one store, and share the columns
 /// from directories.
-fn groups(parts: Vec<Part>) -> Vec<Vec<Part>> {
-    let key = |part: &Part| (part.url.object_store(), part.known.clone(), part.below, part.suffix);
-    let mut groups: Vec<Vec<Part>> = Vec::new();
+fn groups(parts: Vec<ListingPart>) -> Vec<Vec<ListingPart>> {
+    let key =
+        |part: &ListingPart| (part.url.object_store(), part.known.clone(), part.below, part.suffix);
+    let mut groups: Vec<Vec<ListingPart>> = Vec::new();
     for part in parts {
         match groups.iter_mut().find(|group| key(&group[0]) == key(&part)) {
             Some(group) => group.push(part),
@@ -95,7 +99,10 @@ fn groups(parts: Vec<Part>) -> Vec<Vec<Part>> {
     groups
 }
 
-fn listing_table(kind: Kind, group: &[Part]) -> Result<Arc<dyn TableProvider>, DataFusionError> {
+fn listing_table(
+    kind: TableKind,
+    group: &[ListingPart],
+) -> Result<Arc<dyn TableProvider>, DataFusionError> {
     let columns = PARTITIONS[group[0].below..].iter();
     let options = ListingOptions::new(Arc::new(ParquetFormat::default()))
         .with_file_extension(group[0].suffix)
@@ -110,7 +117,7 @@ fn listing_table(kind: Kind, group: &[Part]) -> Result<Arc<dyn TableProvider>, D
 }
 
 /// The columns of the rows, then the columns from directories: per row, constant, or null.
-fn columns(kind: Kind, part: &Part) -> Result<Vec<Expr>, DataFusionError> {
+fn columns(kind: TableKind, part: &ListingPart) -> Result<Vec<Expr>, DataFusionError> {
     let schema = kind.schema();
     let mut columns: Vec<Expr> = schema.fields().iter().map(|field| ident(field.name())).collect();
     for (index, name) in PARTITIONS.into_iter().enumerate() {

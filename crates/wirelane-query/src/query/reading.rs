@@ -11,7 +11,7 @@ use datafusion::physical_plan::metrics::MetricValue;
 
 /// Sums of the counters of reading operators.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Reading {
+pub(crate) struct ReadingSums {
     /// Files that names of directories did not exclude, capture files, and directories of `wirelane
     /// record`.
     pub(crate) files: usize,
@@ -27,7 +27,7 @@ pub(crate) struct Reading {
     pub(crate) extents_read: usize,
 }
 
-impl Reading {
+impl ReadingSums {
     pub(crate) fn of(plan: &Arc<dyn ExecutionPlan>) -> Self {
         let mut reading = Self::default();
         let mut files = HashSet::new();
@@ -80,7 +80,7 @@ impl Reading {
     }
 }
 
-impl fmt::Display for Reading {
+impl fmt::Display for ReadingSums {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { files, bytes, groups, skipped, extents, extents_read } = self;
         let noun = if *files == 1 { "file" } else { "files" };

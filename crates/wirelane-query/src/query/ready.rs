@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use super::span::Span;
+use super::span::TimeSpan;
 
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Ready {
+pub(crate) struct ReadyQuery {
     pub(crate) name: &'static str,
     text: &'static str,
     /// The columns for a plot.
@@ -20,23 +20,23 @@ pub(crate) struct Plotted {
 }
 
 /// All ready queries.
-pub(crate) const READY: [Ready; 4] = [
-    Ready {
+pub(crate) const READY: [ReadyQuery; 4] = [
+    ReadyQuery {
         name: "top-talkers",
         text: include_str!("ready/top-talkers.sql"),
         plotted: Plotted { labels: &["source", "destination"], value: "bytes" },
     },
-    Ready {
+    ReadyQuery {
         name: "retransmissions",
         text: include_str!("ready/retransmissions.sql"),
         plotted: Plotted { labels: &["source", "destination", "port"], value: "retransmissions" },
     },
-    Ready {
+    ReadyQuery {
         name: "timeline",
         text: include_str!("ready/timeline.sql"),
         plotted: Plotted { labels: &["time"], value: "bytes" },
     },
-    Ready {
+    ReadyQuery {
         name: "scans",
         text: include_str!("ready/scans.sql"),
         plotted: Plotted { labels: &["source"], value: "unanswered" },
@@ -47,12 +47,12 @@ pub(crate) const READY: [Ready; 4] = [
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Parameters {
     pub(crate) top: u64,
-    pub(crate) span: Span,
+    pub(crate) span: TimeSpan,
     /// The step of a timeline.
     pub(crate) bucket: Option<Duration>,
 }
 
-impl Ready {
+impl ReadyQuery {
     pub(crate) fn find(name: &str) -> Option<Self> {
         READY.into_iter().find(|ready| ready.name == name)
     }
@@ -79,7 +79,7 @@ impl Ready {
 }
 
 /// SQL for the first and the last start of flows, in nanoseconds. A timeline needs both.
-pub(crate) fn bounds(span: &Span) -> String {
+pub(crate) fn bounds(span: &TimeSpan) -> String {
     let start = "arrow_cast(arrow_cast(";
     let end = "(flow_start), 'Timestamp(Nanosecond, None)'), 'Int64')";
     let bound = |name| format!("{start}{name}{end}");
@@ -110,11 +110,11 @@ mod tests {
     #[test]
     fn all_parameters_are_replaced() {
         for ready in READY {
-            let parameters = Parameters { top: 7, span: Span::default(), bucket: None };
+            let parameters = Parameters { top: 7, span: TimeSpan::default(), bucket: None };
             let sql = ready.sql(&parameters);
             assert!(!sql.contains('$'), "{sql}");
             assert!(sql.contains("FROM flows") && !ready.about().is_empty());
-            assert_eq!(Ready::find(ready.name).map(|it| it.name), Some(ready.name));
+            assert_eq!(ReadyQuery::find(ready.name).map(|it| it.name), Some(ready.name));
         }
     }
 

@@ -6,27 +6,27 @@ use std::path::Path;
 
 use wirelane::{Error, Result};
 
-use super::ready::Ready;
+use super::ready::ReadyQuery;
 
 /// The question of a command.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Question<'a> {
+pub(crate) enum QueryRequest<'a> {
     Sql(&'a str),
-    Ready(Ready),
+    Ready(ReadyQuery),
     /// The question is typed in the shell, or read from standard input.
     Elsewhere,
 }
 
 /// The question, and the sources. An existing path is always a source.
-pub(crate) fn split(words: &[OsString]) -> (Question<'_>, &[OsString]) {
-    let Some((first, rest)) = words.split_first() else { return (Question::Elsewhere, words) };
+pub(crate) fn split(words: &[OsString]) -> (QueryRequest<'_>, &[OsString]) {
+    let Some((first, rest)) = words.split_first() else { return (QueryRequest::Elsewhere, words) };
     match first.to_str().filter(|_| !exists(first)) {
-        Some(text) if is_sql(text) => (Question::Sql(text), rest),
-        Some(text) => match Ready::find(text) {
-            Some(ready) => (Question::Ready(ready), rest),
-            None => (Question::Elsewhere, words),
+        Some(text) if is_sql(text) => (QueryRequest::Sql(text), rest),
+        Some(text) => match ReadyQuery::find(text) {
+            Some(ready) => (QueryRequest::Ready(ready), rest),
+            None => (QueryRequest::Elsewhere, words),
         },
-        None => (Question::Elsewhere, words),
+        None => (QueryRequest::Elsewhere, words),
     }
 }
 
@@ -82,9 +82,9 @@ mod tests {
     fn kind(words: &[OsString]) -> (&'static str, usize) {
         let (question, sources) = split(words);
         let kind = match question {
-            Question::Sql(_) => "sql",
-            Question::Ready(_) => "ready",
-            Question::Elsewhere => "elsewhere",
+            QueryRequest::Sql(_) => "sql",
+            QueryRequest::Ready(_) => "ready",
+            QueryRequest::Elsewhere => "elsewhere",
         };
         (kind, sources.len())
     }

@@ -16,7 +16,7 @@ use super::{check, culprit, depth, failure, panics};
 use crate::cluster;
 
 /// A running query.
-pub(crate) struct Running {
+pub(crate) struct RunningQuery {
     /// The plan. Its operators count the bytes and files that they read.
     pub(crate) plan: Arc<dyn ExecutionPlan>,
     rows: SendableRecordBatchStream,
@@ -25,7 +25,7 @@ pub(crate) struct Running {
     search: Option<(JoinHandle<Option<Error>>, Error)>,
 }
 
-impl Running {
+impl RunningQuery {
     pub(crate) fn schema(&self) -> SchemaRef {
         self.rows.schema()
     }
@@ -53,7 +53,7 @@ impl Running {
 ///
 /// # Errors
 /// The statement is wrong or would change something, or a file is not valid.
-pub(crate) async fn start(context: &SessionContext, sql: &str) -> Result<Running> {
+pub(crate) async fn start(context: &SessionContext, sql: &str) -> Result<RunningQuery> {
     depth::check(sql)?;
     let reads =
         SQLOptions::new().with_allow_ddl(false).with_allow_dml(false).with_allow_statements(false);
@@ -65,11 +65,14 @@ pub(crate) async fn start(context: &SessionContext, sql: &str) -> Result<Running
 ///
 /// # Errors
 /// The query cannot be planned, or a file is not valid.
-pub(crate) async fn start_frame(context: &SessionContext, frame: DataFrame) -> Result<Running> {
+pub(crate) async fn start_frame(
+    context: &SessionContext,
+    frame: DataFrame,
+) -> Result<RunningQuery> {
     let task = Arc::new(frame.task_ctx());
     let local = cluster::local(&frame).await.map_err(failure::of)?;
     let plan = frame.create_physical_plan().await.map_err(failure::of_question)?;
     check::check(local.as_ref().unwrap_or(&plan), &context.runtime_env()).await?;
     let rows = execute_stream(Arc::clone(&plan), Arc::clone(&task)).map_err(failure::of)?;
-    Ok(Running { plan, rows, task, search: None })
+    Ok(RunningQuery { plan, rows, task, search: None })
 }

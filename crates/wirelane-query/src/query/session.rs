@@ -13,13 +13,13 @@ use super::epoch::Epoch;
 use super::failure;
 use super::hours::Hours;
 use crate::packets::Leftovers;
-use crate::stores::Registry;
+use crate::stores::StoreRegistry;
 
 /// A session without tables. Operators that need more than `memory` bytes spill to `spill`.
 pub(crate) fn session(memory: Option<usize>, spill: &Path) -> Result<SessionContext> {
     let memory = memory.unwrap_or_else(half_of_available);
     let runtime = RuntimeEnvBuilder::new()
-        .with_object_store_registry(Arc::new(Registry::default()))
+        .with_object_store_registry(Arc::new(StoreRegistry::default()))
         .with_memory_pool(Arc::new(FairSpillPool::new(memory)))
         .with_temp_file_path(spill)
         .build_arc()

@@ -10,7 +10,7 @@ use wirelane::{Error, Result};
 
 /// A parsed input.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Line {
+pub(crate) enum ShellInput {
     Sql(String),
     Tables,
     Schema(String),
@@ -52,7 +52,7 @@ impl Shell {
     ///
     /// # Errors
     /// The terminal is gone.
-    pub(crate) fn next(&mut self) -> Result<Option<Line>> {
+    pub(crate) fn next(&mut self) -> Result<Option<ShellInput>> {
         let mut text = String::new();
         loop {
             let prompt = if text.is_empty() { "wirelane> " } else { "       …> " };
@@ -93,18 +93,18 @@ fn is_whole(text: &str) -> bool {
     text.starts_with('.') || text.trim_end().ends_with(';')
 }
 
-fn parse(text: &str) -> Line {
+fn parse(text: &str) -> ShellInput {
     let text = text.trim();
     let Some(command) = text.strip_prefix('.') else {
-        return Line::Sql(text.trim_end_matches(';').trim().to_owned());
+        return ShellInput::Sql(text.trim_end_matches(';').trim().to_owned());
     };
     let mut words = command.split_whitespace();
     match (words.next(), words.next()) {
-        (Some("tables"), None) => Line::Tables,
-        (Some("schema"), Some(table)) => Line::Schema(table.trim_end_matches(';').to_owned()),
-        (Some("queries"), None) => Line::Queries,
-        (Some("help"), None) => Line::Help,
-        _ => Line::Unknown(text.to_owned()),
+        (Some("tables"), None) => ShellInput::Tables,
+        (Some("schema"), Some(table)) => ShellInput::Schema(table.trim_end_matches(';').to_owned()),
+        (Some("queries"), None) => ShellInput::Queries,
+        (Some("help"), None) => ShellInput::Help,
+        _ => ShellInput::Unknown(text.to_owned()),
     }
 }
 
@@ -131,9 +131,9 @@ mod tests {
     #[test]
     fn lines_are_sql_or_commands() {
         assert!(!is_whole("SELECT 1\n") && is_whole("SELECT 1\n ; \n") && is_whole(".tables\n"));
-        assert_eq!(parse("SELECT 1\n ;\n"), Line::Sql("SELECT 1".into()));
-        assert_eq!(parse(".schema flows;"), Line::Schema("flows".into()));
-        assert_eq!(parse(".tables"), Line::Tables);
-        assert_eq!(parse(".schema"), Line::Unknown(".schema".into()));
+        assert_eq!(parse("SELECT 1\n ;\n"), ShellInput::Sql("SELECT 1".into()));
+        assert_eq!(parse(".schema flows;"), ShellInput::Schema("flows".into()));
+        assert_eq!(parse(".tables"), ShellInput::Tables);
+        assert_eq!(parse(".schema"), ShellInput::Unknown(".schema".into()));
     }
 }

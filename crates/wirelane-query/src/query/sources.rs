@@ -17,7 +17,7 @@ const MAGIC: &[u8; 4] = b"PAR1";
 
 /// The sources of the tables.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Sources {
+pub(crate) struct TableSources {
     /// Parquet files and directories (their URLs end with `/`), here or in object stores, with rows
     /// of either table.
     pub(crate) parquet: Vec<ListingTableUrl>,
@@ -25,7 +25,7 @@ pub(crate) struct Sources {
     pub(crate) packets: Vec<PathBuf>,
 }
 
-impl Sources {
+impl TableSources {
     pub(crate) fn parse(words: &[OsString]) -> Result<Self> {
         let mut sources = Self::default();
         for word in words {
@@ -137,7 +137,7 @@ mod tests {
         std::os::unix::fs::symlink(path("c.pcap"), path("link")).unwrap();
         fs::hard_link(path("b.parquet"), path("hard")).unwrap();
         let words = ["flows", "b.parquet", "c.pcap"].map(|name| path(name).into_os_string());
-        let sources = Sources::parse(&words).unwrap();
+        let sources = TableSources::parse(&words).unwrap();
         for name in ["flows/a.parquet", "b.parquet", "c.pcap", "link", "hard"] {
             let error = sources.refuse_to_replace(&path(name)).unwrap_err().to_string();
             assert!(error.contains("it is a source of the query"), "{error}");
@@ -160,13 +160,13 @@ mod tests {
         let names = ["flows [1]", "store", "a.parquet", "b", "c.pcap"];
         let mut words: Vec<OsString> = names.map(|name| path(name).into_os_string()).to_vec();
         words.push("s3://bucket/some/prefix".into());
-        let sources = Sources::parse(&words).unwrap();
+        let sources = TableSources::parse(&words).unwrap();
         assert_eq!(sources.packets, [path("store"), path("c.pcap")]);
         let flows: Vec<_> = sources.parquet.iter().map(ListingTableUrl::as_str).collect();
         assert!(flows[0].ends_with("/flows%20[1]/"), "{flows:?}");
         assert!(flows[1].ends_with("/a.parquet") && flows[2].ends_with("/b"), "{flows:?}");
         assert_eq!(flows[3], "s3://bucket/some/prefix/");
-        let error = Sources::parse(&["missing".into()]).unwrap_err().to_string();
+        let error = TableSources::parse(&["missing".into()]).unwrap_err().to_string();
         assert!(error.contains("missing") && error.contains("ENOENT"), "{error}");
     }
 }

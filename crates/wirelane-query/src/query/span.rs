@@ -10,44 +10,44 @@ const HELP: &str = "write 2026-11-23T14:03:05Z, 2026-11-23 14:03:05 (UTC), 2026-
 
 /// A point in time from an argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Moment {
+pub(crate) enum TimePoint {
     At(Duration),
     Ago(Duration),
 }
 
 /// Parses the value of an argument.
-pub(crate) fn moment(text: &str) -> Result<Moment, String> {
+pub(crate) fn moment(text: &str) -> Result<TimePoint, String> {
     let text = text.trim();
     if text == "now" {
-        return Ok(Moment::Ago(Duration::ZERO));
+        return Ok(TimePoint::Ago(Duration::ZERO));
     }
     if let Some(ago) = text.strip_prefix('-') {
-        return humantime::parse_duration(ago).map(Moment::Ago).map_err(|_| HELP.to_owned());
+        return humantime::parse_duration(ago).map(TimePoint::Ago).map_err(|_| HELP.to_owned());
     }
     let is_date = text.len() == "2026-11-23".len();
     let whole = if is_date { format!("{text}T00:00:00Z") } else { text.to_owned() };
     humantime::parse_rfc3339_weak(&whole)
         .ok()
         .and_then(|time| time.duration_since(UNIX_EPOCH).ok())
-        .map(Moment::At)
+        .map(TimePoint::At)
         .ok_or_else(|| HELP.to_owned())
 }
 
 /// A time span, from `from` inclusive to `to` exclusive.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Span {
+pub(crate) struct TimeSpan {
     from: Option<Duration>,
     to: Option<Duration>,
 }
 
-impl Span {
+impl TimeSpan {
     /// # Errors
     /// The end is not after the start.
-    pub(crate) fn new(from: Option<Moment>, to: Option<Moment>) -> Result<Self> {
+    pub(crate) fn new(from: Option<TimePoint>, to: Option<TimePoint>) -> Result<Self> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let resolve = |moment| match moment {
-            Moment::At(time) => time,
-            Moment::Ago(ago) => now.saturating_sub(ago),
+            TimePoint::At(time) => time,
+            TimePoint::Ago(ago) => now.saturating_sub(ago),
         };
         let (from, to) = (from.map(resolve), to.map(resolve));
         match (from, to) {
@@ -78,11 +78,11 @@ mod tests {
 
     #[test]
     fn moments_are_parsed() {
-        let at = |seconds| Ok(Moment::At(Duration::from_secs(seconds)));
+        let at = |seconds| Ok(TimePoint::At(Duration::from_secs(seconds)));
         assert_eq!(moment("2026-11-23T02:41:44Z"), at(1_795_401_704));
         assert_eq!(moment("2026-11-23 02:41:44"), at(1_795_401_704));
         assert_eq!(moment("2026-11-23"), at(1_795_392_000));
-        assert_eq!(moment("-5m"), Ok(Moment::Ago(Duration::from_secs(300))));
+        assert_eq!(moment("-5m"), Ok(TimePoint::Ago(Duration::from_secs(300))));
         for wrong in ["", "yesterday", "-", "2026-13-01", "12"] {
             assert_eq!(moment(wrong), Err(HELP.to_owned()), "{wrong}");
         }
@@ -90,10 +90,10 @@ mod tests {
 
     #[test]
     fn a_span_is_a_condition() {
-        let span = Span::new(moment("2026-11-23T02:41:44Z").ok(), None).unwrap();
+        let span = TimeSpan::new(moment("2026-11-23T02:41:44Z").ok(), None).unwrap();
         assert_eq!(span.sql(), "flow_start >= TIMESTAMP '2026-11-23T02:41:44.000000000Z'");
-        assert_eq!(Span::default().sql(), "TRUE");
-        let both = |from, to| Span::new(moment(from).ok(), moment(to).ok());
+        assert_eq!(TimeSpan::default().sql(), "TRUE");
+        let both = |from, to| TimeSpan::new(moment(from).ok(), moment(to).ok());
         assert!(both("2026-11-24", "2026-11-23").is_err());
     }
 }

@@ -10,10 +10,10 @@ use datafusion::logical_expr::ident;
 use datafusion::prelude::SessionContext;
 use wirelane::Result;
 
-use super::kind::Kind;
-use super::sources::Sources;
+use super::kind::TableKind;
+use super::sources::TableSources;
 use super::{failure, parquet, session};
-use crate::cluster::{Address, Cluster};
+use crate::cluster::{Cluster, SchedulerAddress};
 use crate::packets;
 
 /// Makes the engine and its tables. With the address of a scheduler, its cluster runs the queries.
@@ -21,8 +21,8 @@ use crate::packets;
 /// # Errors
 /// A source cannot be read, or there is no cluster.
 pub(crate) async fn open(
-    sources: &Sources,
-    cluster: Option<&Address>,
+    sources: &TableSources,
+    cluster: Option<&SchedulerAddress>,
     memory: Option<usize>,
     spill: &Path,
 ) -> Result<SessionContext> {
@@ -31,7 +31,7 @@ pub(crate) async fn open(
     let context = session::session(memory, spill)?;
     let parquet = parquet::tables(&context, &sources.parquet).await?;
     let captures = packets::table(&sources.packets)?;
-    let captures = captures.map(|table| (Kind::Packets, table));
+    let captures = captures.map(|table| (TableKind::Packets, table));
     register(&context, parquet.into_iter().chain(captures)).map_err(failure::of)?;
     let context = match cluster {
         Some(cluster) => cluster.over(&context)?,
@@ -44,7 +44,7 @@ pub(crate) async fn open(
 /// Registers tables. Two tables of a kind become their union, with the columns of the kind.
 fn register(
     context: &SessionContext,
-    tables: impl Iterator<Item = (Kind, Arc<dyn TableProvider>)>,
+    tables: impl Iterator<Item = (TableKind, Arc<dyn TableProvider>)>,
 ) -> Result<(), DataFusionError> {
     for (kind, table) in tables {
         let table = match context.deregister_table(kind.name())? {

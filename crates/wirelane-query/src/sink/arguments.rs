@@ -7,7 +7,7 @@ use clap::Args;
 use wirelane::pcap::parse_size;
 use wirelane::{Error, Result};
 
-use super::stream::Format;
+use super::stream::RowFormat;
 
 /// Write flows that come as IPFIX messages on standard input, or packets of a capture.
 ///
@@ -32,7 +32,7 @@ pub(crate) struct SinkArgs {
     pub(crate) count: Option<u64>,
     /// What rows become on standard output
     #[arg(long, value_name = "FORMAT", default_value = "arrow")]
-    pub(crate) format: Format,
+    pub(crate) format: RowFormat,
     /// End a file when it is about so large
     #[arg(long, value_name = "SIZE", default_value = "128M", value_parser = size)]
     pub(crate) size: usize,
@@ -64,7 +64,7 @@ impl SinkArgs {
     /// # Errors
     /// The options contradict each other.
     pub(crate) fn check(&self) -> Result<()> {
-        if self.format != Format::Arrow && !self.is_stream() {
+        if self.format != RowFormat::Arrow && !self.is_stream() {
             let error = Error::usage("--format", "files are Parquet");
             return Err(error.help("write to standard output (-)"));
         }

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Counts {
+pub(crate) struct SinkCounts {
     /// Rows in complete files, or rows that a stream took.
     pub(crate) rows: u64,
     pub(crate) files: u64,
@@ -17,7 +17,7 @@ pub(crate) struct Counts {
     pub(crate) failure: Option<String>,
 }
 
-impl Counts {
+impl SinkCounts {
     /// `kind` names the rows, such as `flows`.
     pub(crate) fn json(&self, kind: &str, to: &str) -> Value {
         json!({

@@ -10,8 +10,8 @@
 //!
 //! One thread decodes, one thread per CPU encodes row groups, and one thread stores files. Every
 //! queue between them is bounded, so a slow store slows the pipe; a live port then drops packets
-//! and counts them. `Rows` describes a kind of rows: its columns, the size of a row group, and its
-//! order.
+//! and counts them. `PendingRows` describes a kind of rows: its columns, the size of a row group,
+//! and its order.
 
 mod arguments;
 mod counts;
@@ -38,15 +38,15 @@ use wirelane::{Error, Result};
 
 pub(crate) use arguments::SinkArgs;
 
-use counts::Counts;
-use input::Input;
-use input::capture::Capture;
+use counts::SinkCounts;
+use input::SinkInput;
+use input::capture::CaptureInput;
 use input::messages;
 use partitions::Partitions;
-use place::Place;
-use rows::{FlowRows, PacketRows, Rows};
-use store::Store;
-use stream::Stream;
+use place::SinkTarget;
+use rows::{FlowRows, PacketRows, PendingRows};
+use store::StoreSink;
+use stream::RowStream;
 
 /// Interval at which old files are closed and streams are flushed.
 const TICK: Duration = Duration::from_millis(500);
@@ -56,8 +56,8 @@ pub(crate) fn run(args: &SinkArgs) -> Result<()> {
     args.check()?;
     if !args.packets {
         outlive_the_maker()?;
-        let place = Place::parse(&args.to)?;
-        return write(args, place, FlowRows::default(), &Input::start(messages::read)?);
+        let place = SinkTarget::parse(&args.to)?;
+        return write(args, place, FlowRows::default(), &SinkInput::start(messages::read)?);
     }
     let halt = match &args.read {
         Some(_) => Halt::by_signals()?,
@@ -67,10 +67,10 @@ pub(crate) fn run(args: &SinkArgs) -> Result<()> {
         }
     };
     let path = args.read.as_deref().unwrap_or(Path::new("-"));
-    let capture = Capture::open(path, args.count, args.data, halt)?;
-    let place = Place::parse(&args.to)?;
+    let capture = CaptureInput::open(path, args.count, args.data, halt)?;
+    let place = SinkTarget::parse(&args.to)?;
     let rows = PacketRows::new(capture.packets().schema());
-    write(args, place, rows, &Input::start(|to| capture.read(to))?)
+    write(args, place, rows, &SinkInput::start(|to| capture.read(to))?)
 }
 
 /// Ignores SIGINT and SIGTERM: ^C signals all processes of a terminal. The producer handles the
@@ -83,12 +83,17 @@ fn outlive_the_maker() -> Result<()> {
     Ok(())
 }
 
-fn write<R: Rows>(args: &SinkArgs, place: Place, rows: R, input: &Input<R::Part>) -> Result<()> {
+fn write<R: PendingRows>(
+    args: &SinkArgs,
+    place: SinkTarget,
+    rows: R,
+    input: &SinkInput<R::Part>,
+) -> Result<()> {
     let (counts, outcome) = match place {
-        Place::Output => stream(args, rows, input)?,
-        Place::Store(opened) => {
+        SinkTarget::Output => stream(args, rows, input)?,
+        SinkTarget::Store(opened) => {
             let name = (!args.quiet).then(|| args.to.clone());
-            let store = Store::start(opened, name, args.spool, args.patience)?;
+            let store = StoreSink::start(opened, name, args.spool, args.patience)?;
             (files(args, rows, input, store)?, Ok(()))
         }
     };
@@ -105,12 +110,12 @@ fn write<R: Rows>(args: &SinkArgs, place: Place, rows: R, input: &Input<R::Part>
     }
 }
 
-fn files<R: Rows>(
+fn files<R: PendingRows>(
     args: &SinkArgs,
     rows: R,
-    input: &Input<R::Part>,
-    store: Store,
-) -> Result<Counts> {
+    input: &SinkInput<R::Part>,
+    store: StoreSink,
+) -> Result<SinkCounts> {
     let host = args.host.clone().unwrap_or_else(layout::host);
     let mut partitions = Partitions::new(rows, &host, args.size, args.rotate)?;
     let mut looked = Instant::now();
@@ -133,12 +138,12 @@ fn files<R: Rows>(
 }
 
 /// Writes rows to standard output. Returns the counts, and the error that ended the stream.
-fn stream<R: Rows>(
+fn stream<R: PendingRows>(
     args: &SinkArgs,
     rows: R,
-    input: &Input<R::Part>,
-) -> Result<(Counts, Result<()>)> {
-    let mut stream = Stream::new(rows, args.format, io::stdout().lock())?;
+    input: &SinkInput<R::Part>,
+) -> Result<(SinkCounts, Result<()>)> {
+    let mut stream = RowStream::new(rows, args.format, io::stdout().lock())?;
     let outcome = loop {
         let done = match input.next(TICK) {
             Ok(parts) => stream.add(parts),
@@ -152,7 +157,7 @@ fn stream<R: Rows>(
     Ok((stream.counts(), outcome))
 }
 
-fn tell(args: &SinkArgs, kind: &str, counts: &Counts) -> Result<()> {
+fn tell(args: &SinkArgs, kind: &str, counts: &SinkCounts) -> Result<()> {
     let line = match args.json {
         true => counts.json(kind, &args.to).to_string(),
         false if args.quiet => return Ok(()),

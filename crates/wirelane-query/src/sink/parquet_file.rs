@@ -21,10 +21,10 @@ use parquet::schema::types::ColumnPath;
 use wirelane::{Error, Result};
 
 use super::encoders::Encoders;
-use super::rows::{Kind, Rows};
+use super::rows::{PendingRows, RowStorage};
 
 /// An unfinished file.
-pub(crate) struct ParquetFile<R: Rows> {
+pub(crate) struct ParquetFile<R: PendingRows> {
     writer: SerializedFileWriter<Vec<u8>>,
     columns: Arc<ArrowRowGroupWriterFactory>,
     /// The row group that is not full.
@@ -41,7 +41,7 @@ pub(crate) struct ParquetFile<R: Rows> {
 /// The columns of a row group.
 type Encoded = Result<Vec<ArrowColumnChunk>, ParquetError>;
 
-impl<R: Rows> ParquetFile<R> {
+impl<R: PendingRows> ParquetFile<R> {
     /// A file for rows with the columns of `rows`.
     pub(crate) fn new(rows: &R) -> Result<Self> {
         let options = ArrowWriterOptions::new()
@@ -128,7 +128,11 @@ impl<R: Rows> ParquetFile<R> {
 }
 
 /// Encodes a row group. No column is nested.
-fn encode<R: Rows>(columns: &ArrowRowGroupWriterFactory, number: usize, mut group: R) -> Encoded {
+fn encode<R: PendingRows>(
+    columns: &ArrowRowGroupWriterFactory,
+    number: usize,
+    mut group: R,
+) -> Encoded {
     group.sort();
     let schema = group.schema();
     let mut writers = columns.create_column_writers(number)?;
@@ -144,7 +148,7 @@ fn encode<R: Rows>(columns: &ArrowRowGroupWriterFactory, number: usize, mut grou
     writers.into_iter().map(ArrowColumnWriter::close).collect()
 }
 
-fn properties(kind: &Kind) -> Result<WriterProperties, ParquetError> {
+fn properties(kind: &RowStorage) -> Result<WriterProperties, ParquetError> {
     let level = ZstdLevel::try_new(kind.level)?;
     let schema = KeyValue::new("wirelane.schema".to_owned(), kind.schema.to_owned());
     let mut properties = WriterProperties::builder()

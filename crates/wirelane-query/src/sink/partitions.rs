@@ -9,20 +9,20 @@ use wirelane::Result;
 use super::encoders::Encoders;
 use super::layout;
 use super::parquet_file::ParquetFile;
-use super::rows::Rows;
+use super::rows::PendingRows;
 
 /// Most open files: a capture of years has many hours.
 const MOST: usize = 8;
 
 /// A complete file.
-pub(crate) struct Finished {
+pub(crate) struct FinishedFile {
     pub(crate) path: String,
     pub(crate) bytes: Bytes,
     pub(crate) rows: u64,
 }
 
 /// The open files.
-pub(crate) struct Partitions<R: Rows> {
+pub(crate) struct Partitions<R: PendingRows> {
     /// Empty rows, the template of new files.
     rows: R,
     encoders: Encoders,
@@ -31,17 +31,17 @@ pub(crate) struct Partitions<R: Rows> {
     rotate: Duration,
     /// Files closed so far.
     number: u64,
-    open: BTreeMap<u64, Open<R>>,
+    open: BTreeMap<u64, OpenPartition<R>>,
 }
 
-struct Open<R: Rows> {
+struct OpenPartition<R: PendingRows> {
     file: ParquetFile<R>,
     since: Instant,
     /// The earliest start of its rows.
     start: u64,
 }
 
-impl<R: Rows> Partitions<R> {
+impl<R: PendingRows> Partitions<R> {
     /// Files of about `size` bytes with the columns of `rows`. A file ends `rotate` after its first
     /// row was added.
     pub(crate) fn new(rows: R, host: &str, size: usize, rotate: Duration) -> Result<Self> {
@@ -54,7 +54,7 @@ impl<R: Rows> Partitions<R> {
         &mut self,
         part: R::Part,
         now: impl FnOnce() -> Instant,
-        done: &mut impl FnMut(Finished),
+        done: &mut impl FnMut(FinishedFile),
     ) -> Result<()> {
         let start = R::start(&part);
         let hour = layout::hour_of(start);
@@ -64,9 +64,11 @@ impl<R: Rows> Partitions<R> {
         }
         let open = match self.open.entry(hour) {
             std::collections::btree_map::Entry::Occupied(entry) => entry.into_mut(),
-            std::collections::btree_map::Entry::Vacant(entry) => {
-                entry.insert(Open { file: ParquetFile::new(&self.rows)?, since: now(), start })
-            }
+            std::collections::btree_map::Entry::Vacant(entry) => entry.insert(OpenPartition {
+                file: ParquetFile::new(&self.rows)?,
+                since: now(),
+                start,
+            }),
         };
         open.start = open.start.min(start);
         open.file.add(part, &self.encoders)?;
@@ -77,25 +79,26 @@ impl<R: Rows> Partitions<R> {
     pub(crate) fn close_old(
         &mut self,
         now: Instant,
-        done: &mut impl FnMut(Finished),
+        done: &mut impl FnMut(FinishedFile),
     ) -> Result<()> {
-        let is_old = |open: &Open<R>| now.saturating_duration_since(open.since) >= self.rotate;
+        let is_old =
+            |open: &OpenPartition<R>| now.saturating_duration_since(open.since) >= self.rotate;
         let old = self.open.iter().filter(|(_, open)| is_old(open)).map(|(hour, _)| *hour);
         self.close(old.collect(), done)
     }
 
     /// Ends all files.
-    pub(crate) fn close_all(&mut self, done: &mut impl FnMut(Finished)) -> Result<()> {
+    pub(crate) fn close_all(&mut self, done: &mut impl FnMut(FinishedFile)) -> Result<()> {
         self.close(self.open.keys().copied().collect(), done)
     }
 
-    fn close(&mut self, hours: Vec<u64>, done: &mut impl FnMut(Finished)) -> Result<()> {
+    fn close(&mut self, hours: Vec<u64>, done: &mut impl FnMut(FinishedFile)) -> Result<()> {
         for hour in hours {
             let Some(open) = self.open.remove(&hour) else { continue };
             let path = layout::path(R::KIND.name, hour, &self.host, open.start, self.number);
             self.number += 1;
             let rows = open.file.rows();
-            done(Finished { path, bytes: open.file.finish(&self.encoders)?, rows });
+            done(FinishedFile { path, bytes: open.file.finish(&self.encoders)?, rows });
         }
         Ok(())
     }
@@ -122,7 +125,7 @@ mod tests {
     fn each_hour_has_its_file() {
         let mut partitions = partitions(1 << 20, Duration::from_secs(60));
         let (now, mut files) = (Instant::now(), Vec::new());
-        let mut done = |file: Finished| files.push((file.path, file.rows));
+        let mut done = |file: FinishedFile| files.push((file.path, file.rows));
         for start in [5, HOUR + 1, 7, HOUR + 2, 9] {
             partitions.add(flow(start), || now, &mut done).unwrap();
         }
@@ -144,16 +147,16 @@ mod tests {
         let mut partitions = partitions(1000, Duration::MAX);
         let (now, mut flows) = (Instant::now(), Vec::new());
         for number in 0..100 {
-            let mut done = |file: Finished| flows.push(file.rows);
+            let mut done = |file: FinishedFile| flows.push(file.rows);
             partitions.add(flow(number), || now, &mut done).unwrap();
         }
         assert!(flows.len() >= 4 && flows.iter().all(|count| *count <= 25), "{flows:?}");
         for number in 0..20 {
-            let mut done = |file: Finished| flows.push(file.rows);
+            let mut done = |file: FinishedFile| flows.push(file.rows);
             partitions.add(flow(number * HOUR), || now, &mut done).unwrap();
             assert!(partitions.open.len() <= MOST);
         }
-        partitions.close_all(&mut |file: Finished| flows.push(file.rows)).unwrap();
+        partitions.close_all(&mut |file: FinishedFile| flows.push(file.rows)).unwrap();
         assert_eq!(flows.iter().sum::<u64>(), 120);
     }
 }

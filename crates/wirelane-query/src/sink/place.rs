@@ -9,19 +9,19 @@ use object_store::local::LocalFileSystem;
 use object_store::path::Path;
 use wirelane::{Error, Result};
 
-use crate::stores::{self, Opened, Patience};
+use crate::stores::{self, OpenedStore, RetryPolicy};
 
 /// The destination that an argument names.
-pub(crate) enum Place {
+pub(crate) enum SinkTarget {
     Output,
-    Store(Opened),
+    Store(OpenedStore),
 }
 
 /// For whole files, 128 MiB by default: some hosts have slow uplinks. Few retries, because files
 /// wait in the spool while the store is unreachable.
-const WRITING: Patience = Patience { request: Duration::from_secs(120), retries: 2 };
+const WRITING: RetryPolicy = RetryPolicy { request: Duration::from_secs(120), retries: 2 };
 
-impl Place {
+impl SinkTarget {
     pub(crate) fn parse(text: &str) -> Result<Self> {
         if text == "-" {
             return Ok(Self::Output);
@@ -36,11 +36,11 @@ impl Place {
 }
 
 /// The store writes a file under a temporary name, and renames the complete file.
-fn directory(path: &str) -> Result<Opened> {
+fn directory(path: &str) -> Result<OpenedStore> {
     let object = || format!("directory {path}");
     fs::create_dir_all(path).map_err(|error| Error::io(object(), "mkdir", error))?;
     let store = LocalFileSystem::new_with_prefix(FilePath::new(path))
         .map_err(|error| Error::failed(object(), error.to_string()))?
         .with_automatic_cleanup(false);
-    Ok(Opened { store: Arc::new(store), prefix: Path::default() })
+    Ok(OpenedStore { store: Arc::new(store), prefix: Path::default() })
 }

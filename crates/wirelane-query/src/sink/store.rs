@@ -13,47 +13,47 @@ use object_store::path::Path;
 use tokio::runtime::{Builder, Runtime};
 use wirelane::{Error, Result};
 
-use super::counts::Counts;
-use super::partitions::Finished;
-use crate::stores::{self, Opened};
+use super::counts::SinkCounts;
+use super::partitions::FinishedFile;
+use crate::stores::{self, OpenedStore};
 
 /// The first and the longest pause between attempts.
 const PAUSES: [Duration; 2] = [Duration::from_millis(500), Duration::from_secs(30)];
 
 /// The sending end.
-pub(crate) struct Store {
-    files: Sender<Finished>,
+pub(crate) struct StoreSink {
+    files: Sender<FinishedFile>,
     thread: JoinHandle<()>,
-    shared: Arc<Shared>,
+    shared: Arc<UploadProgress>,
     limit: usize,
     patience: Duration,
 }
 
 #[derive(Default)]
-struct Shared {
-    counts: Mutex<Counts>,
+struct UploadProgress {
+    counts: Mutex<SinkCounts>,
     /// Bytes of files that are not stored yet.
     waiting: AtomicUsize,
     /// When to give up. Set after the last file.
     deadline: Mutex<Option<Instant>>,
 }
 
-impl Store {
+impl StoreSink {
     /// At most `limit` bytes wait, at the end for at most `patience`. Messages name the store
     /// `name`; without a name, none are printed.
     pub(crate) fn start(
-        opened: Opened,
+        opened: OpenedStore,
         name: Option<String>,
         limit: usize,
         patience: Duration,
     ) -> Result<Self> {
         let (files, incoming) = channel();
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(UploadProgress::default());
         let runtime = Builder::new_current_thread()
             .enable_all()
             .build()
             .map_err(|error| Error::io("network", "epoll_create", error))?;
-        let worker = Worker { opened, name, runtime, shared: Arc::clone(&shared) };
+        let worker = UploadWorker { opened, name, runtime, shared: Arc::clone(&shared) };
         let thread = thread::Builder::new()
             .name("store".into())
             .spawn(move || worker.run(&incoming))
@@ -62,7 +62,7 @@ impl Store {
     }
 
     /// Queues a file. If it has no room, its rows are lost. A single file always has room.
-    pub(crate) fn put(&self, file: Finished) {
+    pub(crate) fn put(&self, file: FinishedFile) {
         let (size, rows) = (file.bytes.len(), file.rows);
         let waiting = self.shared.waiting.fetch_add(size, Ordering::Relaxed);
         let has_room = waiting == 0 || waiting + size <= self.limit;
@@ -73,7 +73,7 @@ impl Store {
     }
 
     /// Waits for the store and returns the counts of all files.
-    pub(crate) fn finish(self) -> Counts {
+    pub(crate) fn finish(self) -> SinkCounts {
         let Self { files, thread, shared, patience, .. } = self;
         *shared.deadline() = Some(Instant::now() + patience);
         drop(files);
@@ -83,8 +83,8 @@ impl Store {
     }
 }
 
-impl Shared {
-    fn counts(&self) -> MutexGuard<'_, Counts> {
+impl UploadProgress {
+    fn counts(&self) -> MutexGuard<'_, SinkCounts> {
         self.counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -94,22 +94,22 @@ impl Shared {
 }
 
 /// Why a file was not stored.
-struct Failure {
+struct UploadFailure {
     cause: String,
     /// A retry fails too, unless an administrator changes the store.
     is_refusal: bool,
 }
 
-struct Worker {
-    opened: Opened,
+struct UploadWorker {
+    opened: OpenedStore,
     /// The user's name of the store; `None` prints no messages.
     name: Option<String>,
     runtime: Runtime,
-    shared: Arc<Shared>,
+    shared: Arc<UploadProgress>,
 }
 
-impl Worker {
-    fn run(self, files: &Receiver<Finished>) {
+impl UploadWorker {
+    fn run(self, files: &Receiver<FinishedFile>) {
         while let Ok(file) = files.recv() {
             let size = file.bytes.len();
             let outcome = self.deliver(&file);
@@ -127,7 +127,7 @@ impl Worker {
 
     /// Tries until the store takes the file; `false` after the deadline. After a refusal, it gives
     /// up once `finish` is called. Until then, an administrator may grant access.
-    fn deliver(&self, file: &Finished) -> bool {
+    fn deliver(&self, file: &FinishedFile) -> bool {
         let path = Path::from_iter(
             self.opened.prefix.parts().chain(Path::from(file.path.as_str()).parts()),
         );
@@ -169,18 +169,18 @@ impl Worker {
         }
     }
 
-    fn attempt(&self, path: &Path, file: &Finished) -> Result<(), Failure> {
+    fn attempt(&self, path: &Path, file: &FinishedFile) -> Result<(), UploadFailure> {
         self.runtime.block_on(async {
             let put = self.opened.store.put(path, file.bytes.clone().into());
             let limit = attempt_limit(self.remaining());
             match tokio::time::timeout(limit, put).await {
-                Ok(outcome) => outcome.map(|_| ()).map_err(|error| Failure {
+                Ok(outcome) => outcome.map(|_| ()).map_err(|error| UploadFailure {
                     cause: stores::explain(&error),
                     is_refusal: stores::is_refusal(&error),
                 }),
                 Err(_) => {
                     let cause = format!("no answer within {} s", limit.as_secs());
-                    Err(Failure { cause, is_refusal: false })
+                    Err(UploadFailure { cause, is_refusal: false })
                 }
             }
         })

@@ -10,15 +10,15 @@ use datafusion::arrow::csv::WriterBuilder;
 use datafusion::arrow::json::LineDelimitedWriter;
 use wirelane::{Error, Result};
 
-use super::counts::Counts;
-use super::rows::Rows;
+use super::counts::SinkCounts;
+use super::rows::PendingRows;
 
 /// Rows that are written at once.
 const BATCH: usize = 8192;
 
 /// How rows are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Format {
+pub(crate) enum RowFormat {
     /// An Arrow IPC stream
     Arrow,
     /// An object a line
@@ -28,41 +28,41 @@ pub(crate) enum Format {
 }
 
 /// The writing end.
-pub(crate) struct Stream<R: Rows, W: Write> {
+pub(crate) struct RowStream<R: PendingRows, W: Write> {
     waiting: R,
-    encoder: Encoder,
+    encoder: RowEncoder,
     /// Encoded bytes.
     buffer: Vec<u8>,
     to: W,
-    counts: Counts,
+    counts: SinkCounts,
 }
 
-enum Encoder {
+enum RowEncoder {
     Arrow(Box<StreamWriter<Vec<u8>>>),
     Json,
     Csv,
 }
 
-impl<R: Rows, W: Write> Stream<R, W> {
+impl<R: PendingRows, W: Write> RowStream<R, W> {
     /// A stream of rows with the columns of `rows`.
-    pub(crate) fn new(rows: R, format: Format, to: W) -> Result<Self> {
+    pub(crate) fn new(rows: R, format: RowFormat, to: W) -> Result<Self> {
         let schema = rows.schema();
         let mut buffer = Vec::new();
         let encoder = match format {
-            Format::Arrow => {
+            RowFormat::Arrow => {
                 let writer = StreamWriter::try_new(Vec::new(), &schema).map_err(failed)?;
-                Encoder::Arrow(Box::new(writer))
+                RowEncoder::Arrow(Box::new(writer))
             }
-            Format::Json => Encoder::Json,
-            Format::Csv => {
+            RowFormat::Json => RowEncoder::Json,
+            RowFormat::Csv => {
                 // Writes the names even if there are no rows.
                 let mut writer = WriterBuilder::new().build(&mut buffer);
                 writer.write(&RecordBatch::new_empty(schema)).map_err(failed)?;
                 drop(writer);
-                Encoder::Csv
+                RowEncoder::Csv
             }
         };
-        Ok(Self { waiting: rows, encoder, buffer, to, counts: Counts::default() })
+        Ok(Self { waiting: rows, encoder, buffer, to, counts: SinkCounts::default() })
     }
 
     pub(crate) fn add(&mut self, parts: Vec<R::Part>) -> Result<()> {
@@ -85,7 +85,7 @@ impl<R: Rows, W: Write> Stream<R, W> {
     /// Writes the waiting rows and the end of the stream.
     pub(crate) fn finish(&mut self) -> Result<()> {
         self.flush()?;
-        if let Encoder::Arrow(writer) = &mut self.encoder {
+        if let RowEncoder::Arrow(writer) = &mut self.encoder {
             writer.finish().map_err(failed)?;
             self.buffer.append(writer.get_mut());
         }
@@ -93,7 +93,7 @@ impl<R: Rows, W: Write> Stream<R, W> {
     }
 
     /// The counts so far.
-    pub(crate) fn counts(self) -> Counts {
+    pub(crate) fn counts(self) -> SinkCounts {
         self.counts
     }
 
@@ -115,7 +115,7 @@ impl<R: Rows, W: Write> Stream<R, W> {
     }
 }
 
-impl Encoder {
+impl RowEncoder {
     fn encode(&mut self, batch: &RecordBatch, to: &mut Vec<u8>) -> Result<(), ArrowError> {
         match self {
             Self::Arrow(writer) => {

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use rustix::termios::tcgetwinsize;
 use wirelane_wire::text::{escaped, is_hostile, printable_json};
 
-use super::format::Format;
+use super::format::AnswerFormat;
 
 /// Columns of the terminal on standard output, or 80 if they are unknown.
 pub(crate) fn columns() -> usize {
@@ -25,8 +25,8 @@ pub(crate) struct Escaped<W> {
 }
 
 impl<W: Write> Escaped<W> {
-    pub(crate) fn new(to: W, format: Format) -> Self {
-        Self { to, is_json: format == Format::Json, rest: Vec::new() }
+    pub(crate) fn new(to: W, format: AnswerFormat) -> Self {
+        Self { to, is_json: format == AnswerFormat::Json, rest: Vec::new() }
     }
 
     fn put(&mut self, text: &str) -> io::Result<()> {
@@ -83,11 +83,11 @@ mod tests {
         let text = "a,\u{1b}[2J,ä漢😀\n\u{9b}1m\u{202e}\u{200b}\t\r\n";
         let expected = "a,\\u{1b}[2J,ä漢😀\n\\u{9b}1m\\u{202e}\\u{200b}\t\\r\n";
         for size in 1..text.len() {
-            let mut to = Escaped::new(Vec::new(), Format::Csv);
+            let mut to = Escaped::new(Vec::new(), AnswerFormat::Csv);
             text.as_bytes().chunks(size).for_each(|part| to.write_all(part).unwrap());
             assert_eq!(String::from_utf8(to.to).unwrap(), expected, "{size}");
         }
-        let mut to = Escaped::new(Vec::new(), Format::Json);
+        let mut to = Escaped::new(Vec::new(), AnswerFormat::Json);
         to.write_all("{\"a\":\"ä\u{9b}\"}\n".as_bytes()).unwrap();
         assert_eq!(String::from_utf8(to.to).unwrap(), "{\"a\":\"ä\\u009b\"}\n");
     }

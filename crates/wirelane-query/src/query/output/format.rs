@@ -7,7 +7,7 @@ use wirelane::{Error, Result};
 
 /// How rows are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Format {
+pub(crate) enum AnswerFormat {
     /// Columns for people
     Table,
     /// An object a line
@@ -20,7 +20,7 @@ pub(crate) enum Format {
     Arrow,
 }
 
-impl Format {
+impl AnswerFormat {
     /// The format that the suffix of a file names.
     ///
     /// # Errors

@@ -8,6 +8,6 @@ mod target;
 mod writer;
 
 pub(crate) use escaped::columns;
-pub(crate) use format::Format;
-pub(crate) use target::{Target, remove_unfinished};
-pub(crate) use writer::Writer;
+pub(crate) use format::AnswerFormat;
+pub(crate) use target::{OutputTarget, remove_unfinished};
+pub(crate) use writer::RowWriter;

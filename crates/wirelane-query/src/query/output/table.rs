@@ -16,25 +16,25 @@ const GAP: &str = "  ";
 const WIDEST: usize = 200;
 
 /// Writes a table.
-pub(crate) struct Table<W> {
+pub(crate) struct TableWriter<W> {
     to: W,
-    columns: Vec<Column>,
+    columns: Vec<TableColumn>,
     /// `None` once the widths are known.
     waiting: Option<Vec<Vec<String>>>,
 }
 
-struct Column {
+struct TableColumn {
     name: String,
     is_number: bool,
     width: usize,
 }
 
-impl<W: Write> Table<W> {
+impl<W: Write> TableWriter<W> {
     pub(crate) fn new(to: W, schema: &Schema) -> Self {
         let columns = schema.fields().iter().map(|field| {
             let name = clean(field.name());
             let width = name.chars().count().min(WIDEST);
-            Column { name, is_number: is_number(field.data_type()), width }
+            TableColumn { name, is_number: is_number(field.data_type()), width }
         });
         Self { to, columns: columns.collect(), waiting: Some(Vec::new()) }
     }
@@ -140,7 +140,7 @@ mod tests {
             ("n", Arc::new(UInt64Array::from(vec![1, 1000, 20]))),
         ];
         let batch = RecordBatch::try_from_iter(columns).unwrap();
-        let mut table = Table::new(Vec::new(), &batch.schema());
+        let mut table = TableWriter::new(Vec::new(), &batch.schema());
         table.write(&batch).unwrap();
         let text = String::from_utf8(table.finish().unwrap()).unwrap();
         let expected = "source         n\n10.0.0.1       1\n            1000\na\\u{1b}[1m    20\n";
@@ -155,7 +155,7 @@ mod tests {
             ("n", Arc::new(UInt64Array::from(vec![1, 2]))),
         ];
         let batch = RecordBatch::try_from_iter(columns).unwrap();
-        let mut table = Table::new(Vec::new(), &batch.schema());
+        let mut table = TableWriter::new(Vec::new(), &batch.schema());
         table.write(&batch).unwrap();
         let text = String::from_utf8(table.finish().unwrap()).unwrap();
         let lines: Vec<_> = text.lines().collect();

@@ -9,20 +9,20 @@ use tempfile::NamedTempFile;
 use wirelane::{Error, Result};
 
 use super::escaped::Escaped;
-use super::format::Format;
+use super::format::AnswerFormat;
 
 /// Takes bytes, and stores its error: writers of formats convert errors to text.
-pub(crate) struct Target {
-    to: To,
+pub(crate) struct OutputTarget {
+    to: TargetKind,
     name: String,
-    failure: Failure,
+    failure: OutputFailure,
 }
 
 /// The stored error.
 #[derive(Clone, Default)]
-pub(crate) struct Failure(Arc<Mutex<Option<Error>>>);
+pub(crate) struct OutputFailure(Arc<Mutex<Option<Error>>>);
 
-enum To {
+enum TargetKind {
     Output(io::Stdout),
     Terminal(Escaped<io::Stdout>),
     /// The temporary file, and its final path.
@@ -42,14 +42,14 @@ pub(crate) fn remove_unfinished() {
     }
 }
 
-impl Target {
+impl OutputTarget {
     /// Standard output for rows in this format. A terminal gets CSV and JSON with hostile
     /// characters escaped; tables escape them everywhere.
-    pub(crate) fn output(format: Format) -> Self {
-        let is_text = matches!(format, Format::Csv | Format::Json);
+    pub(crate) fn output(format: AnswerFormat) -> Self {
+        let is_text = matches!(format, AnswerFormat::Csv | AnswerFormat::Json);
         let to = match is_text && io::stdout().is_terminal() {
-            true => To::Terminal(Escaped::new(io::stdout(), format)),
-            false => To::Output(io::stdout()),
+            true => TargetKind::Terminal(Escaped::new(io::stdout(), format)),
+            false => TargetKind::Output(io::stdout()),
         };
         Self::new(to, "standard output".to_owned())
     }
@@ -63,7 +63,7 @@ impl Target {
         if is_device {
             let file =
                 OpenOptions::new().write(true).open(path).map_err(|error| failed("open", error))?;
-            return Ok(Self::new(To::Device(file), name));
+            return Ok(Self::new(TargetKind::Device(file), name));
         }
         let directory = match path.parent() {
             Some(parent) if !parent.as_os_str().is_empty() => parent,
@@ -77,19 +77,19 @@ impl Target {
             .map_err(|error| failed("open", error.kind().into()))?;
         let unfinished = beside.path().to_owned();
         UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner).push(unfinished);
-        Ok(Self::new(To::Beside(beside, path.to_owned()), name))
+        Ok(Self::new(TargetKind::Beside(beside, path.to_owned()), name))
     }
 
-    fn new(to: To, name: String) -> Self {
-        Self { to, name, failure: Failure::default() }
+    fn new(to: TargetKind, name: String) -> Self {
+        Self { to, name, failure: OutputFailure::default() }
     }
 
     pub(crate) fn is_output(&self) -> bool {
-        matches!(self.to, To::Output(_) | To::Terminal(_))
+        matches!(self.to, TargetKind::Output(_) | TargetKind::Terminal(_))
     }
 
     /// The error of the target, to be read after a writer owns the target.
-    pub(crate) fn failure(&self) -> Failure {
+    pub(crate) fn failure(&self) -> OutputFailure {
         self.failure.clone()
     }
 
@@ -100,16 +100,16 @@ impl Target {
     pub(crate) fn finish(mut self) -> Result<()> {
         self.to.flush().map_err(|error| Error::io(self.name.clone(), "write", error))?;
         match self.to {
-            To::Beside(file, path) => file
+            TargetKind::Beside(file, path) => file
                 .persist(path)
                 .map(|_| ())
                 .map_err(|error| Error::io(self.name, "rename", error.error)),
-            To::Output(_) | To::Terminal(_) | To::Device(_) => Ok(()),
+            TargetKind::Output(_) | TargetKind::Terminal(_) | TargetKind::Device(_) => Ok(()),
         }
     }
 }
 
-impl Failure {
+impl OutputFailure {
     /// The target's error if there is one, otherwise the writer's.
     pub(crate) fn or(&self, text: impl ToString) -> Error {
         let said = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -121,7 +121,7 @@ impl Failure {
     }
 }
 
-impl Write for Target {
+impl Write for OutputTarget {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.to.write(bytes).map_err(|error| self.note(error))
     }
@@ -131,7 +131,7 @@ impl Write for Target {
     }
 }
 
-impl Target {
+impl OutputTarget {
     fn note(&self, error: io::Error) -> io::Error {
         let kind = error.kind();
         if kind != io::ErrorKind::Interrupted {
@@ -141,7 +141,7 @@ impl Target {
     }
 }
 
-impl Write for To {
+impl Write for TargetKind {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {
             Self::Output(to) => to.write(bytes),
@@ -169,12 +169,12 @@ mod tests {
     fn a_file_has_its_name_when_it_is_complete() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("answer.json");
-        let mut target = Target::file(&path).unwrap();
+        let mut target = OutputTarget::file(&path).unwrap();
         target.write_all(b"half").unwrap();
         assert!(!path.exists());
         drop(target);
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
-        let mut target = Target::file(&path).unwrap();
+        let mut target = OutputTarget::file(&path).unwrap();
         target.write_all(b"whole").unwrap();
         target.finish().unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"whole");

@@ -17,15 +17,15 @@ use crate::sink::rows::PacketPart;
 /// Age at which a batch is sent while the pipe is empty.
 const PATIENCE: Duration = Duration::from_millis(250);
 
-pub(crate) struct Capture {
+pub(crate) struct CaptureInput {
     input: pipe::Input,
     halt: Halt,
-    batch: Batch,
+    batch: HourBatch,
     /// Packets until the limit.
     most: u64,
 }
 
-impl Capture {
+impl CaptureInput {
     /// Opens a capture for at most `most` packets, with their bytes if `data`; `-` is standard
     /// input.
     ///
@@ -41,7 +41,7 @@ impl Capture {
             }
         };
         let input = pipe::open(path, &halt)?;
-        let batch = Batch {
+        let batch = HourBatch {
             packets,
             interfaces: Interfaces::default(),
             start: u64::MAX,
@@ -114,7 +114,7 @@ fn wait(pipe: Option<&File>) {
 }
 
 /// The latest packets, all of one hour.
-struct Batch {
+struct HourBatch {
     packets: Packets,
     interfaces: Interfaces,
     start: u64,
@@ -123,7 +123,7 @@ struct Batch {
     since: Option<Instant>,
 }
 
-impl Batch {
+impl HourBatch {
     #[inline]
     fn push(&mut self, reader: &CaptureReader, record: &Record<'_>) {
         if self.packets.is_empty() {

@@ -14,12 +14,12 @@ use wirelane::{Error, Result};
 const WAITING: usize = 8;
 
 /// The receiving end.
-pub(crate) struct Input<P> {
+pub(crate) struct SinkInput<P> {
     parts: Receiver<Vec<P>>,
     failure: Arc<Mutex<Option<Error>>>,
 }
 
-impl<P: Send + 'static> Input<P> {
+impl<P: Send + 'static> SinkInput<P> {
     /// Starts a thread on which `read` sends its parts.
     pub(crate) fn start(
         read: impl FnOnce(&SyncSender<Vec<P>>) -> Result<()> + Send + 'static,

@@ -7,7 +7,7 @@ use arrow_schema::{ArrowError, SchemaRef};
 use wirelane_flow::Flow;
 use wirelane_flow::arrow::Flows;
 
-use super::kind::{Kind, Rows};
+use super::kind::{PendingRows, RowStorage};
 
 /// Flows of a row group: the unit of sorting, and the least that a query reads of a column.
 const GROUP: usize = 1 << 17;
@@ -22,10 +22,10 @@ pub(crate) struct FlowRows {
     flows: Vec<Flow>,
 }
 
-impl Rows for FlowRows {
+impl PendingRows for FlowRows {
     type Part = Flow;
 
-    const KIND: Kind = Kind {
+    const KIND: RowStorage = RowStorage {
         name: "flows",
         schema: "wirelane.flows/1",
         filtered: &["source", "destination", "community_id"],

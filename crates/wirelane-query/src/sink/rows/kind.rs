@@ -4,7 +4,7 @@ use arrow_array::RecordBatch;
 use arrow_schema::{ArrowError, SchemaRef};
 
 /// How files store rows of a kind.
-pub(crate) struct Kind {
+pub(crate) struct RowStorage {
     /// In messages, in counts, and as prefix of file names.
     pub(crate) name: &'static str,
     /// Name and version of the columns, in the metadata of files.
@@ -25,11 +25,11 @@ pub(crate) struct Kind {
 }
 
 /// Rows of one kind that wait to be written: a row group of a file, or a batch of a stream.
-pub(crate) trait Rows: Send + Sized + 'static {
+pub(crate) trait PendingRows: Send + Sized + 'static {
     /// Rows that are added at once; all began in the same hour.
     type Part: Send + 'static;
 
-    const KIND: Kind;
+    const KIND: RowStorage;
 
     /// Empty rows with the same columns.
     fn fresh(&self) -> Self;

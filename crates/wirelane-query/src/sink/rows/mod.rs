@@ -5,5 +5,5 @@ mod kind;
 mod packets;
 
 pub(crate) use self::flows::FlowRows;
-pub(crate) use self::kind::{Kind, Rows};
+pub(crate) use self::kind::{PendingRows, RowStorage};
 pub(crate) use self::packets::{PacketPart, PacketRows};

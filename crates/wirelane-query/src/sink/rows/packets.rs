@@ -3,7 +3,7 @@
 use arrow_array::RecordBatch;
 use arrow_schema::{ArrowError, SchemaRef};
 
-use super::kind::{Kind, Rows};
+use super::kind::{PendingRows, RowStorage};
 
 /// Packets of a row group: the least that a query reads of a column.
 const GROUP: usize = 1 << 17;
@@ -31,10 +31,10 @@ impl PacketRows {
     }
 }
 
-impl Rows for PacketRows {
+impl PendingRows for PacketRows {
     type Part = PacketPart;
 
-    const KIND: Kind = Kind {
+    const KIND: RowStorage = RowStorage {
         name: "packets",
         schema: "wirelane.packets/1",
         filtered: &["source", "destination"],
