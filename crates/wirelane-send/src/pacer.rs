@@ -76,7 +76,7 @@ pub struct Pacer {
     horizon: u64,
     /// The longest delay, in nanoseconds, that does not move the schedule.
     longest: u64,
-    delay: Delay,
+    delay: PacingDelay,
     /// How long before a departure the sleep ends.
     margin: u64,
     crowd: Crowd,
@@ -87,13 +87,13 @@ pub struct Pacer {
 /// A delay of `by` nanoseconds at the scheduled time `since`. It shrinks by `eighths` eighths of
 /// the time that passes in the schedule.
 #[derive(Clone, Copy, Debug, Default)]
-struct Delay {
+struct PacingDelay {
     since: u64,
     by: u64,
     eighths: u64,
 }
 
-impl Delay {
+impl PacingDelay {
     fn new(since: u64, by: u64) -> Self {
         let eighths = match by {
             0..=5_000_000 => 1,
@@ -169,7 +169,7 @@ impl Pacer {
             start,
             horizon,
             longest: if pacing.make_up { Self::LONGEST_DELAY } else { Self::SHORT_DELAY },
-            delay: Delay::default(),
+            delay: PacingDelay::default(),
             margin: Self::MARGIN,
             crowd: Crowd::default(),
             moved: 0,
@@ -206,7 +206,7 @@ impl Pacer {
         if delay > self.longest {
             self.move_by(delay);
         } else {
-            self.delay = Delay::new(at, delay);
+            self.delay = PacingDelay::new(at, delay);
         }
     }
 
@@ -214,7 +214,7 @@ impl Pacer {
         self.start += time;
         self.moved += time;
         self.moves += 1;
-        self.delay = Delay::default();
+        self.delay = PacingDelay::default();
     }
 
     /// The total of all moves of the schedule in nanoseconds, and their number.

@@ -1,8 +1,10 @@
 //! Capture files as a source of packets.
 //!
 //! ```text
-//!   files ─▶ reader ─▶ Ethernet, cut, checksums ─▶ rewrite ─▶ flow hash ─┬─▶ blocks of lane 0 ─▶ ReplayLane
-//!            (wirelane-pcap)  adapt.rs                        dealer.rs  └─▶ blocks of lane 1 ─▶ ReplayLane
+//!   files ─▶ reader ─▶ Ethernet, cut, checksums ─▶ rewrite ─▶ flow hash ─┬─▶ blocks of lane 0 ─▶
+//!   ReplayLane
+//!            (wirelane-pcap)  adapt.rs                        dealer.rs  └─▶ blocks of lane 1 ─▶
+//!            ReplayLane
 //! ```
 //!
 //! Files that fit into memory are loaded once, and each lane repeats its blocks for every loop. For
@@ -34,11 +36,11 @@ use std::thread;
 use wirelane::{Error, Result};
 use wirelane_gen::Rate;
 
-use self::block::Block;
-use self::clock::Scale;
-use self::dealer::{Dealer, End, Table};
+use self::block::PacketBlock;
+use self::clock::DueScale;
+use self::dealer::{BlockSink, Dealer, ReadEnd};
 use self::lane::{Loaded, StopReader, Streamed, Supply};
-use self::report::Shared;
+use self::report::ReportCell;
 
 pub use self::clock::TimeFaults;
 pub use self::config::{Cut, ReplayConfig, Speed, Timing};
@@ -60,7 +62,7 @@ pub use self::report::{FileReport, ReplayReport};
 /// ```
 pub struct Replay {
     lanes: Vec<Option<ReplayLane>>,
-    shared: Arc<Shared>,
+    shared: Arc<ReportCell>,
     /// [`ReplayConfig::loops`].
     loops: u64,
 }
@@ -81,11 +83,12 @@ impl Replay {
         if config.files.is_empty() {
             return Err(Error::usage("replay", "no file is named").help("name a capture file"));
         }
-        let scale = Scale::new(&config.timing)?;
-        let shared = Arc::new(Shared::default());
+        let scale = DueScale::new(&config.timing)?;
+        let shared = Arc::new(ReportCell::default());
         let mut config = config.clone();
         config.halt = config.halt.below();
-        let opening = Opening { config: &config, lanes: lanes.max(1), scale, shared: &shared };
+        let opening =
+            ReplayOpening { config: &config, lanes: lanes.max(1), scale, shared: &shared };
         let lanes = opening.lanes()?.into_iter().map(Some).collect();
         Ok(Self { lanes, shared, loops: config.loops })
     }
@@ -115,14 +118,14 @@ impl Replay {
     }
 }
 
-struct Opening<'a> {
+struct ReplayOpening<'a> {
     config: &'a ReplayConfig,
     lanes: u32,
-    scale: Scale,
-    shared: &'a Arc<Shared>,
+    scale: DueScale,
+    shared: &'a Arc<ReportCell>,
 }
 
-impl Opening<'_> {
+impl ReplayOpening<'_> {
     fn lanes(&self) -> Result<Vec<ReplayLane>> {
         let can_repeat = self.config.files.iter().all(|path| is_file(path));
         let is_stream = !can_repeat && self.config.loops == 1;
@@ -157,9 +160,10 @@ impl Opening<'_> {
     /// Loads all packets into memory. Returns `None` if they do not fit.
     fn load(&self, limit: u64) -> Result<Option<Vec<ReplayLane>>> {
         let mut dealer = Dealer::new(self.config, self.lanes, Arc::clone(self.shared));
-        let mut shelf = Shelf { lanes: (0..self.lanes).map(|_| Vec::new()).collect(), left: limit };
+        let mut shelf =
+            BlockMemory { lanes: (0..self.lanes).map(|_| Vec::new()).collect(), left: limit };
         let (period, failure) = match dealer.deal(&self.config.files, &mut shelf) {
-            Ok((_, End::Unwanted)) if !self.config.halt.is_asked() => return Ok(None),
+            Ok((_, ReadEnd::Unwanted)) if !self.config.halt.is_asked() => return Ok(None),
             Ok((period, _)) => (period, None),
             // The lanes first send the packets before the error, once.
             Err(error) if dealer.report.total().packets > 0 => (0, Some(error)),
@@ -173,7 +177,7 @@ impl Opening<'_> {
         dealer.report.duration = dealer.duration();
         self.shared.write(&dealer.report);
         let mut failure = failure;
-        let lane = |blocks: Vec<Block>| {
+        let lane = |blocks: Vec<PacketBlock>| {
             let loaded = Loaded {
                 blocks: blocks.into(),
                 block: 0,
@@ -192,7 +196,7 @@ impl Opening<'_> {
     fn stream(&self) -> Result<Vec<ReplayLane>> {
         let (used, fresh) = mpsc::channel();
         let stop = Arc::new(StopReader(self.config.halt.clone()));
-        let mut belt = Belt { lanes: Vec::new(), fresh };
+        let mut belt = BlockSender { lanes: Vec::new(), fresh };
         let mut lanes = Vec::new();
         for _ in 0..self.lanes {
             let (sender, blocks) = mpsc::sync_channel(WAITING);
@@ -200,7 +204,7 @@ impl Opening<'_> {
             let streamed = Streamed {
                 blocks,
                 used: used.clone(),
-                block: Block::default(),
+                block: PacketBlock::default(),
                 packet: 0,
                 halt: self.config.halt.clone(),
                 _reader: Arc::clone(&stop),
@@ -240,13 +244,13 @@ fn is_file(path: &Path) -> bool {
 }
 
 /// Stores blocks in memory, up to a limit.
-struct Shelf {
-    lanes: Vec<Vec<Block>>,
+struct BlockMemory {
+    lanes: Vec<Vec<PacketBlock>>,
     left: u64,
 }
 
-impl Table for Shelf {
-    fn take(&mut self, lane: usize, mut block: Block) -> bool {
+impl BlockSink for BlockMemory {
+    fn take(&mut self, lane: usize, mut block: PacketBlock) -> bool {
         let Some(left) = self.left.checked_sub(block.size()) else { return false };
         self.left = left;
         block.bytes.shrink_to_fit();
@@ -257,20 +261,20 @@ impl Table for Shelf {
         true
     }
 
-    fn fresh(&mut self) -> Block {
-        Block::default()
+    fn fresh(&mut self) -> PacketBlock {
+        PacketBlock::default()
     }
 }
 
 /// Passes blocks to the lanes.
-struct Belt {
+struct BlockSender {
     /// `None` for a lane that was dropped.
-    lanes: Vec<Option<SyncSender<Result<Block>>>>,
-    fresh: Receiver<Block>,
+    lanes: Vec<Option<SyncSender<Result<PacketBlock>>>>,
+    fresh: Receiver<PacketBlock>,
 }
 
-impl Table for Belt {
-    fn take(&mut self, lane: usize, block: Block) -> bool {
+impl BlockSink for BlockSender {
+    fn take(&mut self, lane: usize, block: PacketBlock) -> bool {
         if let Some(lane) = self.lanes.get_mut(lane)
             && lane.as_ref().is_some_and(|sender| sender.send(Ok(block)).is_err())
         {
@@ -279,7 +283,7 @@ impl Table for Belt {
         self.lanes.iter().any(Option::is_some)
     }
 
-    fn fresh(&mut self) -> Block {
+    fn fresh(&mut self) -> PacketBlock {
         let mut block = self.fresh.try_recv().unwrap_or_default();
         block.clear();
         block
@@ -290,7 +294,7 @@ impl Table for Belt {
 struct Feed {
     dealer: Dealer,
     config: ReplayConfig,
-    belt: Belt,
+    belt: BlockSender,
     /// Reports that there is a packet, or the error if there is none.
     begun: Option<SyncSender<Option<Error>>>,
 }
@@ -302,8 +306,8 @@ impl Feed {
             let mut table = Begins { belt: &mut self.belt, begun: &mut self.begun };
             let dealt = self.dealer.deal(&self.config.files, &mut table);
             let error = match dealt {
-                Ok((_, End::Whole)) => self.dealer.nothing(),
-                Ok((_, End::Unwanted)) => return self.begin(),
+                Ok((_, ReadEnd::Whole)) => self.dealer.nothing(),
+                Ok((_, ReadEnd::Unwanted)) => return self.begin(),
                 Err(error) => Some(error),
             };
             if let Some(error) = error {
@@ -335,19 +339,19 @@ impl Feed {
 
 /// Passes blocks to the lanes, and reports the first one.
 struct Begins<'a> {
-    belt: &'a mut Belt,
+    belt: &'a mut BlockSender,
     begun: &'a mut Option<SyncSender<Option<Error>>>,
 }
 
-impl Table for Begins<'_> {
-    fn take(&mut self, lane: usize, block: Block) -> bool {
+impl BlockSink for Begins<'_> {
+    fn take(&mut self, lane: usize, block: PacketBlock) -> bool {
         if let Some(begun) = self.begun.take() {
             let _ = begun.send(None);
         }
         self.belt.take(lane, block)
     }
 
-    fn fresh(&mut self) -> Block {
+    fn fresh(&mut self) -> PacketBlock {
         self.belt.fresh()
     }
 }

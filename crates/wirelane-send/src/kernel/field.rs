@@ -10,7 +10,7 @@ use super::refusal::Refusal;
 
 /// The value of a field, as BPF instructions compute it.
 #[derive(Debug)]
-pub(super) enum Field {
+pub(super) enum FieldComputation {
     /// In R1.
     Narrow(Narrow),
     /// The upper half in R1, the lower one in R4.
@@ -70,7 +70,7 @@ pub(super) enum FieldError {
     Os(OsError),
 }
 
-impl Field {
+impl FieldComputation {
     /// Prepares the values of `edit`, with a map for a list.
     pub(super) fn new(edit: &Edit) -> Result<Self, FieldError> {
         if edit.bits > 64 { wide(edit).map(Self::Wide) } else { narrow(edit).map(Self::Narrow) }

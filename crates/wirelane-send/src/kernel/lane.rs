@@ -15,7 +15,7 @@ use wirelane_os::netdev::LinkReader;
 use super::anchor::Anchor;
 use super::live::not_sent;
 use super::probe::transmits;
-use super::program::{INTERVAL_SHIFT, Sender};
+use super::program::{INTERVAL_SHIFT, SenderProgram};
 use crate::pacer::{Pacer, Pacing};
 use crate::session::{LaneEnd, LaneProgress, SendConfig, Skipped, has_no_link, is_down};
 use crate::timing::Departures;
@@ -50,24 +50,24 @@ const WATCH: u64 = 20_000_000;
 const ASK: u64 = 1_000_000_000;
 
 /// State that all threads share.
-pub(super) struct Shared {
+pub(super) struct KernelRun {
     pub(super) interface: String,
     pub(super) config: SendConfig,
     /// On the monotonic clock.
     pub(super) start: AtomicU64,
     stopping: AtomicBool,
-    losses: Mutex<Losses>,
+    losses: Mutex<DroppedFrames>,
     pub(super) lanes: Arc<[LaneProgress]>,
 }
 
-impl Shared {
+impl KernelRun {
     pub(super) fn new(interface: &str, lanes: usize, config: &SendConfig) -> Result<Self> {
         Ok(Self {
             interface: interface.to_owned(),
             config: config.clone(),
             start: AtomicU64::new(0),
             stopping: AtomicBool::new(false),
-            losses: Mutex::new(Losses::new(interface)?),
+            losses: Mutex::new(DroppedFrames::new(interface)?),
             lanes: (0..lanes).map(|_| LaneProgress::default()).collect(),
         })
     }
@@ -88,7 +88,7 @@ impl Shared {
 }
 
 /// Frames that the interface dropped after the programs had redirected them.
-struct Losses {
+struct DroppedFrames {
     link: LinkReader,
     /// The drop counter at the last reading.
     seen: u64,
@@ -98,7 +98,7 @@ struct Losses {
     ask: u64,
 }
 
-impl Losses {
+impl DroppedFrames {
     fn new(interface: &str) -> Result<Self> {
         let failed = |error| Error::os(interface, error);
         let mut link = LinkReader::open(interface).map_err(failed)?;
@@ -129,8 +129,8 @@ impl Losses {
 }
 
 /// One stream on this thread.
-pub(super) struct Share {
-    sender: Sender,
+pub(super) struct StreamShare {
+    sender: SenderProgram,
     _anchor: Option<Anchor>,
     stream: Stream,
     /// The number of frames that this lane sends in total.
@@ -140,9 +140,14 @@ pub(super) struct Share {
     lengths: LaneLengths,
 }
 
-impl Share {
+impl StreamShare {
     /// The part of `lane` in the first `count` packets of the stream, or in all packets if `None`.
-    pub(super) fn new(sender: Sender, stream: &Stream, lane: Lane, count: Option<u64>) -> Self {
+    pub(super) fn new(
+        sender: SenderProgram,
+        stream: &Stream,
+        lane: Lane,
+        count: Option<u64>,
+    ) -> Self {
         let (index, of) = (u64::from(lane.index), u64::from(lane.of));
         let share = |count: u64| count / of + u64::from(index < count % of);
         Self {
@@ -186,9 +191,9 @@ impl LaneLengths {
 /// A thread's part of everything.
 pub(super) struct KernelLane {
     lane: Lane,
-    shares: Vec<Share>,
+    shares: Vec<StreamShare>,
     counters: Arc<TxCounters>,
-    shared: Arc<Shared>,
+    shared: Arc<KernelRun>,
     departures: Departures,
     /// Redirected frames and bytes that are not yet compared with the interface drops.
     open: (u64, u64),
@@ -198,9 +203,9 @@ pub(super) struct KernelLane {
 impl KernelLane {
     pub(super) fn new(
         lane: Lane,
-        shares: Vec<Share>,
+        shares: Vec<StreamShare>,
         counters: Arc<TxCounters>,
-        shared: &Arc<Shared>,
+        shared: &Arc<KernelRun>,
     ) -> Self {
         let shared = Arc::clone(shared);
         let departures = Departures::new();

@@ -5,7 +5,8 @@
 //! program redirects each frame out of the interface. One system call sends thousands of frames.
 //!
 //! ```text
-//!   template ─▶ page pool ─▶ program: next template, count, redirect ─▶ ndo_xdp_xmit ─▶ cable ─▶ peer's NAPI
+//!   template ─▶ page pool ─▶ program: next template, count, redirect ─▶ ndo_xdp_xmit ─▶ cable ─▶
+//!   peer's NAPI
 //! ```
 //!
 //! Properties and limits:
@@ -129,7 +130,7 @@ impl LiveSender {
         let differing = differing_words(frames);
         let counter = Map::create(MapKind::Array, "wl_sent", 8, 1).map_err(failed)?;
         let words = word_map(frames, &differing).map_err(failed)?;
-        let insns = assemble(&Parts {
+        let insns = assemble(&LiveParameters {
             ifindex,
             counter: &counter,
             length: template.len() as i32,
@@ -179,7 +180,7 @@ impl LiveSender {
     /// # Errors
     /// The thread cannot be started.
     pub fn start(self, pace: Pace) -> Result<Sending> {
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(LiveProgress::default());
         let interface = self.interface.clone();
         let thread = thread::Builder::new()
             .name("wl-live".into())
@@ -191,14 +192,14 @@ impl LiveSender {
         Ok(Sending { shared, thread: Some(thread) })
     }
 
-    fn run(mut self, pace: Pace, shared: &Shared) -> Result<Sent> {
+    fn run(mut self, pace: Pace, shared: &LiveProgress) -> Result<Sent> {
         if let Some(cpu) = pace.cpu {
             affinity::pin(cpu).map_err(|error| Error::os(self.interface.as_str(), error))?;
         }
         let cpu = clock::thread_cpu();
         let before = self.sent;
         let count = pace.count.unwrap_or(u64::MAX);
-        let mut schedule = pace.rate.map(|rate| Schedule::new(rate, Instant::now()));
+        let mut schedule = pace.rate.map(|rate| LiveSchedule::new(rate, Instant::now()));
         let start = Instant::now();
         let mut last = start;
         while !shared.stop.load(Ordering::Relaxed) {
@@ -235,7 +236,7 @@ impl LiveSender {
 /// A running sender. Dropping it stops the thread and waits for its end.
 #[derive(Debug)]
 pub struct Sending {
-    shared: Arc<Shared>,
+    shared: Arc<LiveProgress>,
     thread: Option<JoinHandle<Result<Sent>>>,
 }
 
@@ -284,21 +285,21 @@ impl Drop for Sending {
 }
 
 #[derive(Debug, Default)]
-struct Shared {
+struct LiveProgress {
     stop: AtomicBool,
     sent: AtomicU64,
 }
 
 /// The number of frames that are due over time.
 #[derive(Debug)]
-struct Schedule {
+struct LiveSchedule {
     rate: u64,
     start: Instant,
     /// Frames granted since `start`.
     granted: u64,
 }
 
-impl Schedule {
+impl LiveSchedule {
     fn new(rate: u64, start: Instant) -> Self {
         Self { rate: rate.max(1), start, granted: 0 }
     }
@@ -352,7 +353,7 @@ fn word_map<F: AsRef<[u8]>>(
 }
 
 /// The parameters of the program.
-struct Parts<'a> {
+struct LiveParameters<'a> {
     ifindex: u32,
     counter: &'a Map,
     length: i32,
@@ -363,7 +364,7 @@ struct Parts<'a> {
     stamp: bool,
 }
 
-fn assemble(parts: &Parts<'_>) -> std::result::Result<Vec<Insn>, AsmError> {
+fn assemble(parts: &LiveParameters<'_>) -> std::result::Result<Vec<Insn>, AsmError> {
     const CONTEXT: Reg = Reg::R6;
     const INDEX: Reg = Reg::R7;
     let mut asm = Assembler::new();

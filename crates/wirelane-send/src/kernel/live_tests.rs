@@ -18,7 +18,7 @@ const MS: Duration = Duration::from_millis(1);
 fn a_schedule_keeps_its_rate() {
     for rate in [1, 7, 1000, 500_000, 20_000_000] {
         let start = Instant::now();
-        let mut schedule = Schedule::new(rate, start);
+        let mut schedule = LiveSchedule::new(rate, start);
         let (mut now, mut sent) = (start, 0);
         let end = start + Duration::from_secs(10);
         while now < end {
@@ -35,7 +35,7 @@ fn a_schedule_keeps_its_rate() {
 #[test]
 fn a_schedule_does_not_make_up_for_a_long_stall() {
     let start = Instant::now();
-    let mut schedule = Schedule::new(1_000_000, start);
+    let mut schedule = LiveSchedule::new(1_000_000, start);
     assert_eq!(schedule.due(start), Err(MS / 2));
     assert_eq!(schedule.due(start + MS), Ok(1000));
     assert_eq!(schedule.due(start + 1001 * MS), Ok(10_000));

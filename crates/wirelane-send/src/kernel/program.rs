@@ -1,7 +1,8 @@
 //! The program that writes and sends the packets of a stream.
 //!
 //! ```text
-//!   wait until due │ number, counter │ length │ headers │ fields │ checksums │ signature │ redirect
+//!   wait until due │ number, counter │ length │ headers │ fields │ checksums │ signature │
+//!   redirect
 //! ```
 //!
 //! The kernel recycles pages of its pool with the bytes that the program and the receiver left in
@@ -22,7 +23,7 @@ use super::code::{
     CONTEXT, FRAME, KTIME_GET_NS, NUMBER, REDIRECT, STATE, XDP_ADJUST_TAIL, XDP_STORE_BYTES,
     constant, fold, look_up, reach, store_bytes, store_number,
 };
-use super::field::{Field, FieldError};
+use super::field::{FieldComputation, FieldError};
 use super::limits::MAX_HEAD;
 use super::refusal::Refusal;
 
@@ -56,7 +57,7 @@ const DUE: i16 = -32;
 const SUMS: i16 = -40;
 
 /// The parameters of a program.
-pub(super) struct Parts<'a> {
+pub(super) struct ProgramParameters<'a> {
     /// The interface to redirect to.
     pub(super) ifindex: u32,
     pub(super) stream: &'a Stream,
@@ -69,7 +70,7 @@ pub(super) struct Parts<'a> {
 
 /// A program, its maps, and the frame that it starts with.
 #[derive(Debug)]
-pub(super) struct Sender {
+pub(super) struct SenderProgram {
     pub(super) program: Program,
     /// A frame of the largest length, with zeros in the changing fields.
     pub(super) frame: Vec<u8>,
@@ -77,14 +78,14 @@ pub(super) struct Sender {
     pace: Option<Map>,
     /// The program reads these maps.
     _tables: Vec<Map>,
-    _fields: Vec<Field>,
+    _fields: Vec<FieldComputation>,
 }
 
 /// A snapshot of a program's state.
 #[derive(Clone, Debug)]
-pub(super) struct State(Vec<u8>);
+pub(super) struct ProgramState(Vec<u8>);
 
-impl State {
+impl ProgramState {
     /// Frames redirected so far.
     pub(super) fn frames(&self) -> u64 {
         self.word(COUNT as usize)
@@ -117,12 +118,13 @@ impl State {
     }
 }
 
-impl Sender {
+impl SenderProgram {
     /// Creates the maps, and assembles and loads the program.
-    pub(super) fn new(parts: &Parts<'_>) -> Result<Self, FieldError> {
+    pub(super) fn new(parts: &ProgramParameters<'_>) -> Result<Self, FieldError> {
         let stream = parts.stream;
         let template = &*stream.template;
-        let fields = template.edits().iter().map(Field::new).collect::<Result<Vec<_>, _>>()?;
+        let fields =
+            template.edits().iter().map(FieldComputation::new).collect::<Result<Vec<_>, _>>()?;
         let head = head_length(template)?;
         let bytes = if parts.paced { PACED_BYTES } else { PLAIN_BYTES };
         let state = Map::create(MapKind::Array, "wl_sent", bytes as u32, 1);
@@ -132,9 +134,10 @@ impl Sender {
         let frame = frame(template, stream.lengths.max());
         let sizes = match stream.lengths.fixed() {
             Some(_) => None,
-            None => Some(Sizes::new(stream, &frame).map_err(FieldError::Os)?),
+            None => Some(SizeTables::new(stream, &frame).map_err(FieldError::Os)?),
         };
-        let writer = Writer { parts, template, head, fields: &fields, sizes: sizes.as_ref() };
+        let writer =
+            ProgramAssembler { parts, template, head, fields: &fields, sizes: sizes.as_ref() };
         let insns = writer.assemble(&state, pace.as_ref(), &frame);
         let insns =
             insns.map_err(|error| FieldError::Refused(Refusal::Kernel(error.to_string())))?;
@@ -146,8 +149,8 @@ impl Sender {
     }
 
     /// Reads the current state.
-    pub(super) fn state(&self) -> Result<State, OsError> {
-        self.state.lookup(0).map(State)
+    pub(super) fn state(&self) -> Result<ProgramState, OsError> {
+        self.state.lookup(0).map(ProgramState)
     }
 
     /// Sets the schedule: packet `count` of the lane is due at `base` on the monotonic clock, and
@@ -176,7 +179,7 @@ impl Sender {
 }
 
 /// The tables for packets of different lengths.
-struct Sizes {
+struct SizeTables {
     /// For each packet of the cycle: its length, then the constant part of each checksum.
     lengths: Map,
     cycle: u64,
@@ -185,7 +188,7 @@ struct Sizes {
     content: Option<Map>,
 }
 
-impl Sizes {
+impl SizeTables {
     fn new(stream: &Stream, frame: &[u8]) -> Result<Self, OsError> {
         let (template, cycle) = (&*stream.template, stream.lengths.cycle());
         let sums = template.checksums().len();
@@ -256,15 +259,15 @@ fn total(template: &Template, checksum: &Checksum, length: usize) -> u64 {
 }
 
 /// Assembles a program.
-struct Writer<'a> {
-    parts: &'a Parts<'a>,
+struct ProgramAssembler<'a> {
+    parts: &'a ProgramParameters<'a>,
     template: &'a Template,
     head: usize,
-    fields: &'a [Field],
-    sizes: Option<&'a Sizes>,
+    fields: &'a [FieldComputation],
+    sizes: Option<&'a SizeTables>,
 }
 
-impl Writer<'_> {
+impl ProgramAssembler<'_> {
     fn assemble(
         &self,
         state: &Map,
@@ -336,7 +339,7 @@ impl Writer<'_> {
 
     /// Emits the adjustment to this packet's length: its constant checksum parts, its tail, and its
     /// content.
-    fn resize(&self, asm: &mut Assembler, sizes: &Sizes, failed: Label) {
+    fn resize(&self, asm: &mut Assembler, sizes: &SizeTables, failed: Label) {
         asm.emit(Insn::mov_reg(Reg::R1, NUMBER));
         super::code::modulo(asm, Reg::R1, sizes.cycle);
         look_up(asm, &sizes.lengths, failed);

@@ -26,7 +26,7 @@ const RECIPES: &[&str] = &[
 ];
 
 /// The program's output for its starting frame, after `count` frames.
-fn run(sender: &Sender, count: u64) -> Vec<u8> {
+fn run(sender: &SenderProgram, count: u64) -> Vec<u8> {
     sender.set_count(count);
     let outcome = sender.program.test_run(&sender.frame, None, 1).unwrap();
     assert_eq!(outcome.result, XdpAction::Redirect as u32);
@@ -40,8 +40,8 @@ fn stream(recipe: &str, sizes: Option<&str>, reserved: usize) -> Stream {
         .unwrap_or_else(|error| panic!("{recipe}: {error}"))
 }
 
-fn load(parts: &Parts<'_>) -> Sender {
-    match Sender::new(parts) {
+fn load(parts: &ProgramParameters<'_>) -> SenderProgram {
+    match SenderProgram::new(parts) {
         Ok(sender) => sender,
         Err(FieldError::Refused(refusal)) => panic!("{refusal}"),
         Err(FieldError::Os(error)) => panic!("{error}"),
@@ -57,8 +57,13 @@ fn privileged_programs_write_what_templates_write() {
         for sizes in [None, Some("200"), Some("imix"), Some("190-1400@random")] {
             for (lane, reserved) in [(Lane::ALL, 0), (Lane { index: 2, of: 3 }, signature::LEN)] {
                 let stream = stream(recipe, sizes, reserved);
-                let parts =
-                    Parts { ifindex: 1, stream: &stream, lane, signature: None, paced: false };
+                let parts = ProgramParameters {
+                    ifindex: 1,
+                    stream: &stream,
+                    lane,
+                    signature: None,
+                    paced: false,
+                };
                 let sender = load(&parts);
                 for count in (0..5).chain([255, 4095, 65_536, 1 << 33, u64::MAX / 3 - 1]) {
                     let number = count * u64::from(lane.of) + u64::from(lane.index);
@@ -82,8 +87,13 @@ fn privileged_programs_sign() {
         for sizes in [Some("200"), Some("imix"), Some("201,200")] {
             let stream = stream(recipe, sizes, signature::LEN);
             let signature = Some((key, 0x12_3456));
-            let parts =
-                Parts { ifindex: 1, stream: &stream, lane: Lane::ALL, signature, paced: false };
+            let parts = ProgramParameters {
+                ifindex: 1,
+                stream: &stream,
+                lane: Lane::ALL,
+                signature,
+                paced: false,
+            };
             let sender = load(&parts);
             for count in [0, 1, 2, 7, (1 << 32) + 5] {
                 let before = wirelane_os::clock::monotonic_ns();
@@ -111,8 +121,13 @@ fn privileged_packets_wait_until_they_are_due() {
         return;
     }
     let stream = stream("udp", None, 0);
-    let parts =
-        Parts { ifindex: 1, stream: &stream, lane: Lane::ALL, signature: None, paced: true };
+    let parts = ProgramParameters {
+        ifindex: 1,
+        stream: &stream,
+        lane: Lane::ALL,
+        signature: None,
+        paced: true,
+    };
     let sender = load(&parts);
     // Packet 5 is due 20 µs from now, packet 7 two intervals of 10 µs later.
     let now = wirelane_os::clock::monotonic_ns();
@@ -142,7 +157,8 @@ fn privileged_packets_of_a_group_leave_when_the_first_is_due() {
     let stream = stream("udp", None, signature::LEN);
     let key = Key(5);
     let signature = Some((key, 1));
-    let parts = Parts { ifindex: 1, stream: &stream, lane: Lane::ALL, signature, paced: true };
+    let parts =
+        ProgramParameters { ifindex: 1, stream: &stream, lane: Lane::ALL, signature, paced: true };
     let sender = load(&parts);
     // Groups start at the packet that a call begins with, independently of its number.
     sender.set_count(5);
@@ -188,9 +204,14 @@ fn privileged_what_is_too_much_for_a_program_is_refused() {
         ("ipv6 dst=::-::5@random udp", Refusal::Values),
     ] {
         let stream = stream(recipe, None, 0);
-        let parts =
-            Parts { ifindex: 1, stream: &stream, lane: Lane::ALL, signature: None, paced: false };
-        let refused = Sender::new(&parts).err();
+        let parts = ProgramParameters {
+            ifindex: 1,
+            stream: &stream,
+            lane: Lane::ALL,
+            signature: None,
+            paced: false,
+        };
+        let refused = SenderProgram::new(&parts).err();
         assert!(
             matches!(refused, Some(FieldError::Refused(found)) if found == refusal),
             "{recipe}"

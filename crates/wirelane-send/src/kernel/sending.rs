@@ -16,10 +16,10 @@ use wirelane_gen::{Lane, Rate};
 use wirelane_os::{clock, iface};
 
 use super::field::FieldError;
-use super::lane::{KernelLane, Share, Shared};
+use super::lane::{KernelLane, KernelRun, StreamShare};
 use super::live::refused;
 use super::probe::can;
-use super::program::{Parts, Sender};
+use super::program::{ProgramParameters, SenderProgram};
 use crate::engine::Engine;
 use crate::session::{SendConfig, SendOutcome, Sending, wait_for_link};
 
@@ -49,7 +49,7 @@ pub fn start(
     let queues = info.queues.len().max(1);
     let lanes = config.threads.unwrap_or(queues).clamp(1, queues);
     let of = u32::try_from(lanes).unwrap_or(1);
-    let shared = Arc::new(Shared::new(&interface, lanes, config)?);
+    let shared = Arc::new(KernelRun::new(&interface, lanes, config)?);
     let paced = streams.iter().any(|stream| stream.rate != Rate::Max);
     let (mut jobs, mut counters) = (Vec::new(), Vec::new());
     let counts = counts(streams, config.packets);
@@ -60,12 +60,12 @@ pub fn start(
             let flow = signature::flow(position, lane);
             let key = key.filter(|_| stream.template.reserved() == signature::LEN);
             let signature = key.zip(flow);
-            let parts = Parts { ifindex, stream, lane, signature, paced };
-            let sender = Sender::new(&parts).map_err(|error| match error {
+            let parts = ProgramParameters { ifindex, stream, lane, signature, paced };
+            let sender = SenderProgram::new(&parts).map_err(|error| match error {
                 FieldError::Refused(refusal) => named(&refusal),
                 FieldError::Os(error) => refused(&interface, error),
             })?;
-            shares.push(Share::new(sender, stream, lane, *count));
+            shares.push(StreamShare::new(sender, stream, lane, *count));
         }
         let queue = info.queues.get(index as usize).copied().unwrap_or(index as u16);
         let own = Arc::new(TxCounters::new(queue));

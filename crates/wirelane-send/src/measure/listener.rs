@@ -12,39 +12,39 @@ use wirelane_gen::Signature;
 use wirelane_gen::signature::Key;
 
 use super::clocks::Clocks;
-use super::record::Record;
-use super::seen::{Expectation, Seen};
+use super::record::ThreadRecord;
+use super::seen::{Expectation, SeenPackets};
 
 /// The interval at which an idle thread checks whether the trial is over.
 const PATIENCE: Duration = Duration::from_millis(10);
 
 /// The data of one trial that the receiving threads need.
-pub(super) struct Trial {
+pub(super) struct TrialParameters {
     key: Key,
     earlier: Option<Key>,
-    seen: Seen,
+    seen: SeenPackets,
 }
 
-impl Trial {
+impl TrialParameters {
     pub(super) fn new(expected: &Expectation, earlier: Option<Key>) -> Self {
-        Self { key: expected.key, earlier, seen: Seen::new(expected) }
+        Self { key: expected.key, earlier, seen: SeenPackets::new(expected) }
     }
 }
 
 /// State shared by the receiving threads and the [`Receiver`](super::Receiver).
 #[derive(Default)]
-pub(super) struct Board {
+pub(super) struct ListenerBoard {
     /// Changes with the trial. Threads read it once per batch.
     version: AtomicU64,
-    trial: Mutex<Option<Arc<Trial>>>,
+    trial: Mutex<Option<Arc<TrialParameters>>>,
     /// Records of completed trials, with the version of the trial.
-    records: Mutex<Vec<(u64, Record)>>,
+    records: Mutex<Vec<(u64, ThreadRecord)>>,
     handed_over: Condvar,
 }
 
-impl Board {
+impl ListenerBoard {
     /// Begins another trial, or ends the current one. Returns the version of the completed trial.
-    pub(super) fn set(&self, trial: Option<Arc<Trial>>) -> u64 {
+    pub(super) fn set(&self, trial: Option<Arc<TrialParameters>>) -> u64 {
         let mut place = self.trial.lock().unwrap_or_else(PoisonError::into_inner);
         *place = trial;
         self.version.fetch_add(1, Ordering::Release)
@@ -52,10 +52,16 @@ impl Board {
 
     /// Waits for the records of all `threads` for the trial of this version. Returns fewer if not
     /// all arrive within `limit`.
-    pub(super) fn records(&self, version: u64, threads: usize, limit: Duration) -> Vec<Record> {
+    pub(super) fn records(
+        &self,
+        version: u64,
+        threads: usize,
+        limit: Duration,
+    ) -> Vec<ThreadRecord> {
         let records = self.records.lock().unwrap_or_else(PoisonError::into_inner);
-        let count =
-            |records: &Vec<(u64, Record)>| records.iter().filter(|(of, _)| *of == version).count();
+        let count = |records: &Vec<(u64, ThreadRecord)>| {
+            records.iter().filter(|(of, _)| *of == version).count()
+        };
         let waited =
             self.handed_over.wait_timeout_while(records, limit, |records| count(records) < threads);
         let mut records = waited.unwrap_or_else(PoisonError::into_inner).0;
@@ -67,22 +73,22 @@ impl Board {
 /// Live counters of one thread.
 #[derive(Default)]
 #[repr(align(128))]
-pub(super) struct Live {
+pub(super) struct ThreadCounters {
     pub(super) signed: AtomicU64,
     pub(super) other: AtomicU64,
 }
 
 /// Inspects the packets of a thread's queues.
 pub(super) struct Listener {
-    board: Arc<Board>,
-    live: Arc<Live>,
+    board: Arc<ListenerBoard>,
+    live: Arc<ThreadCounters>,
     version: u64,
-    current: Option<(Arc<Trial>, Record)>,
+    current: Option<(Arc<TrialParameters>, ThreadRecord)>,
     clocks: Clocks,
 }
 
 impl Listener {
-    pub(super) fn new(board: Arc<Board>, live: Arc<Live>) -> Self {
+    pub(super) fn new(board: Arc<ListenerBoard>, live: Arc<ThreadCounters>) -> Self {
         Self { board, live, version: 0, current: None, clocks: Clocks::compare() }
     }
 
@@ -101,7 +107,7 @@ impl Listener {
         // Read under the lock, so that the version belongs to this trial.
         self.version = self.board.version.load(Ordering::Relaxed);
         self.current = trial.as_ref().map(|trial| {
-            let record = Record::new(trial.seen.flows());
+            let record = ThreadRecord::new(trial.seen.flows());
             (Arc::clone(trial), record)
         });
         self.live.signed.store(0, Ordering::Relaxed);
@@ -149,7 +155,7 @@ impl Consumer for Listener {
 }
 
 #[inline]
-fn hear(trial: &Trial, record: &mut Record, frame: &Frame, clocks: &Clocks) {
+fn hear(trial: &TrialParameters, record: &mut ThreadRecord, frame: &Frame, clocks: &Clocks) {
     let packet = frame.data();
     match Signature::parse(trial.key, packet) {
         Some(signature) => {
@@ -161,7 +167,7 @@ fn hear(trial: &Trial, record: &mut Record, frame: &Frame, clocks: &Clocks) {
 }
 
 #[cold]
-fn unsigned(trial: &Trial, record: &mut Record, packet: &[u8]) {
+fn unsigned(trial: &TrialParameters, record: &mut ThreadRecord, packet: &[u8]) {
     let is_stale = trial.earlier.and_then(|key| Signature::parse(key, packet)).is_some();
     *if is_stale { &mut record.stale } else { &mut record.other } += 1;
 }

@@ -7,18 +7,18 @@ const RUNS: usize = 64;
 
 /// The order of one flow in one queue. The caller passes each packet once, without copies.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Order {
+pub(super) struct FlowOrder {
     /// The highest sequence number so far plus one (`NextExp` of RFC 4737, section 3.3).
     next: u64,
     arrivals: u64,
     /// Runs of packets that had the highest number when they arrived.
-    runs: VecDeque<Run>,
+    runs: VecDeque<OrderedRun>,
     forgotten: bool,
 }
 
 /// Packets that arrived consecutively, with consecutive numbers.
 #[derive(Clone, Copy, Debug)]
-struct Run {
+struct OrderedRun {
     sequence: u64,
     arrival: u64,
     len: u64,
@@ -26,7 +26,7 @@ struct Run {
 
 /// A packet that arrived after one with a higher number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Late {
+pub(super) struct LatePacket {
     /// The number of arrivals since the first packet with a higher number (RFC 4737, section
     /// 4.2.1).
     pub(super) extent: u64,
@@ -35,7 +35,7 @@ pub(super) struct Late {
     pub(super) at_least: bool,
 }
 
-impl Order {
+impl FlowOrder {
     /// Extends the 32-bit `sequence` of a packet to 64 bits.
     #[inline]
     pub(super) fn extend(&self, sequence: u32) -> u64 {
@@ -46,24 +46,25 @@ impl Order {
 
     /// Records the arrival of packet `sequence`.
     #[inline]
-    pub(super) fn arrive(&mut self, sequence: u64) -> Option<Late> {
+    pub(super) fn arrive(&mut self, sequence: u64) -> Option<LatePacket> {
         let arrival = self.arrivals;
         self.arrivals += 1;
         if sequence < self.next {
             return Some(self.late(sequence, arrival));
         }
         self.next = sequence + 1;
-        let continues =
-            |run: &Run| run.sequence + run.len == sequence && run.arrival + run.len == arrival;
+        let continues = |run: &OrderedRun| {
+            run.sequence + run.len == sequence && run.arrival + run.len == arrival
+        };
         match self.runs.back_mut().filter(|run| continues(run)) {
             Some(run) => run.len += 1,
-            None => self.begin(Run { sequence, arrival, len: 1 }),
+            None => self.begin(OrderedRun { sequence, arrival, len: 1 }),
         }
         None
     }
 
     #[cold]
-    fn begin(&mut self, run: Run) {
+    fn begin(&mut self, run: OrderedRun) {
         if self.runs.len() == RUNS {
             self.runs.pop_front();
             self.forgotten = true;
@@ -72,14 +73,14 @@ impl Order {
     }
 
     #[cold]
-    fn late(&self, sequence: u64, arrival: u64) -> Late {
+    fn late(&self, sequence: u64, arrival: u64) -> LatePacket {
         let before = self.runs.partition_point(|run| run.sequence + run.len <= sequence + 1);
         let first = self
             .runs
             .get(before)
             .map_or(arrival, |run| run.arrival + (sequence + 1).saturating_sub(run.sequence));
         let extent = arrival.saturating_sub(first);
-        Late { extent, at_least: before == 0 && self.forgotten }
+        LatePacket { extent, at_least: before == 0 && self.forgotten }
     }
 }
 
@@ -98,7 +99,7 @@ mod tests {
     }
 
     fn measured(arrived: &[u64]) -> Vec<Option<u64>> {
-        let mut order = Order::default();
+        let mut order = FlowOrder::default();
         arrived.iter().map(|s| order.arrive(*s).map(|late| late.extent)).collect()
     }
 
@@ -114,17 +115,17 @@ mod tests {
 
     #[test]
     fn what_is_forgotten_is_said() {
-        let mut order = Order::default();
+        let mut order = FlowOrder::default();
         (0..200).for_each(|k| assert_eq!(order.arrive(10 + 2 * k), None));
         let late = order.arrive(9).unwrap();
         assert!(late.at_least && late.extent == 64, "{late:?}");
         let late = order.arrive(10 + 2 * 199 - 1).unwrap();
-        assert_eq!(late, Late { extent: 2, at_least: false });
+        assert_eq!(late, LatePacket { extent: 2, at_least: false });
     }
 
     #[test]
     fn numbers_go_on_after_32_bits() {
-        let mut order = Order::default();
+        let mut order = FlowOrder::default();
         assert_eq!(order.extend(3), 3);
         order.arrive(u64::from(u32::MAX) - 2);
         assert_eq!(order.extend(1), (1 << 32) + 1);

@@ -13,7 +13,7 @@ use wirelane::port::{self, OpenOptions, Port, PortInfo, Spec};
 use wirelane::{QueueMask, QueueSet};
 use wirelane_gen::signature::Key;
 
-use super::listener::{Board, Listener, Live, Trial};
+use super::listener::{Listener, ListenerBoard, ThreadCounters, TrialParameters};
 use super::record::Heard;
 use super::seen::Expectation;
 
@@ -26,8 +26,8 @@ const LOOK: Duration = Duration::from_millis(2);
 /// trials.
 pub struct Receiver {
     running: Running<Listener>,
-    board: Arc<Board>,
-    live: Vec<Arc<Live>>,
+    board: Arc<ListenerBoard>,
+    live: Vec<Arc<ThreadCounters>>,
     earlier: Option<Key>,
     dropped: Option<u64>,
     name: String,
@@ -69,10 +69,10 @@ impl Receiver {
     /// The port has no queue to receive from, or cannot be started.
     pub fn start(port: Port, placement: &Placement) -> Result<Self> {
         let name = port.info().spec.clone();
-        let board = Arc::new(Board::default());
+        let board = Arc::new(ListenerBoard::default());
         let mut live = Vec::new();
         let running = Threads::default().placed(placement.clone()).spawn(port, |_| {
-            let own = Arc::new(Live::default());
+            let own = Arc::new(ThreadCounters::default());
             live.push(Arc::clone(&own));
             Listener::new(Arc::clone(&board), own)
         })?;
@@ -86,7 +86,7 @@ impl Receiver {
 
     /// Begins a trial. The caller sends its packets only after this call.
     pub fn begin(&mut self, expected: &Expectation) {
-        let trial = Trial::new(expected, self.earlier.replace(expected.key));
+        let trial = TrialParameters::new(expected, self.earlier.replace(expected.key));
         self.dropped = self.dropped_so_far();
         // Threads check the version before each batch, so they count all packets of this trial.
         self.board.set(Some(Arc::new(trial)));
@@ -94,7 +94,7 @@ impl Receiver {
 
     /// Packets received so far.
     pub fn progress(&self) -> Progress {
-        let sum = |of: fn(&Live) -> u64| self.live.iter().map(|live| of(live)).sum();
+        let sum = |of: fn(&ThreadCounters) -> u64| self.live.iter().map(|live| of(live)).sum();
         Progress {
             signed: sum(|live| live.signed.load(Ordering::Relaxed)),
             other: sum(|live| live.other.load(Ordering::Relaxed)),

@@ -3,8 +3,8 @@
 use wirelane_gen::signature::{Signature, elapsed};
 
 use super::latency::Latency;
-use super::order::Order;
-use super::seen::Seen;
+use super::order::FlowOrder;
+use super::seen::SeenPackets;
 
 /// Significant digits of the total latency histogram, and of the histogram of one flow.
 const DIGITS: u8 = 3;
@@ -92,8 +92,8 @@ pub struct Heard {
 }
 
 /// The packets received by one thread.
-pub(super) struct Record {
-    flows: Vec<Option<Box<Flow>>>,
+pub(super) struct ThreadRecord {
+    flows: Vec<Option<Box<FlowArrivals>>>,
     latency: Latency,
     latencies: bool,
     pub(super) signed: u64,
@@ -103,12 +103,12 @@ pub(super) struct Record {
 }
 
 #[derive(Default)]
-struct Flow {
+struct FlowArrivals {
     arrivals: Arrivals,
-    order: Order,
+    order: FlowOrder,
 }
 
-impl Record {
+impl ThreadRecord {
     pub(super) fn new(flows: usize) -> Self {
         Self {
             flows: std::iter::repeat_with(|| None).take(flows).collect(),
@@ -123,14 +123,20 @@ impl Record {
 
     /// Records a signed packet of `bytes` that arrived at the monotonic time `now`.
     #[inline]
-    pub(super) fn signed(&mut self, signature: Signature, bytes: usize, now: u64, seen: &Seen) {
+    pub(super) fn signed(
+        &mut self,
+        signature: Signature,
+        bytes: usize,
+        now: u64,
+        seen: &SeenPackets,
+    ) {
         self.signed += 1;
         let number = signature.flow as usize;
         let Some(place) = self.flows.get_mut(number) else {
             self.unknown += 1;
             return;
         };
-        let Flow { arrivals, order } = &mut **place.get_or_insert_default();
+        let FlowArrivals { arrivals, order } = &mut **place.get_or_insert_default();
         let sequence = order.extend(signature.sequence);
         match seen.is_first(number, sequence) {
             Some(true) => {}
@@ -205,8 +211,8 @@ mod tests {
                 }
                 at += 1;
             }
-            let seen = Seen::new(&Expectation { key: Key(1), packets: vec![0, packets] });
-            let mut records: Vec<_> = (0..queues).map(|_| Record::new(2)).collect();
+            let seen = SeenPackets::new(&Expectation { key: Key(1), packets: vec![0, packets] });
+            let mut records: Vec<_> = (0..queues).map(|_| ThreadRecord::new(2)).collect();
             let mut copies = 0;
             for sequence in &arrived {
                 let signature = Signature { flow: 1, sequence: *sequence as u32, time: 100 };

@@ -19,7 +19,7 @@ impl Expectation {
 }
 
 /// A bit for each expected packet.
-pub(super) struct Seen {
+pub(super) struct SeenPackets {
     words: Box<[AtomicU64]>,
     /// The index of each flow's first word, and the end of the last flow.
     starts: Box<[usize]>,
@@ -27,7 +27,7 @@ pub(super) struct Seen {
 
 const BITS: u64 = u64::BITS as u64;
 
-impl Seen {
+impl SeenPackets {
     /// Creates the bits for `expected`. Above [`Expectation::MOST_BITS`] in total, each flow gets a
     /// proportional share.
     pub(super) fn new(expected: &Expectation) -> Self {
@@ -67,7 +67,7 @@ mod tests {
 
     #[test]
     fn flows_have_bits_of_their_own() {
-        let seen = Seen::new(&Expectation { key: Key(1), packets: vec![64, 0, 65] });
+        let seen = SeenPackets::new(&Expectation { key: Key(1), packets: vec![64, 0, 65] });
         assert_eq!(seen.flows(), 3);
         for (flow, bits) in [(0, 64), (2, 128)] {
             for sequence in 0..bits {
@@ -84,7 +84,7 @@ mod tests {
     #[test]
     fn the_memory_is_bounded() {
         let packets = vec![u64::MAX / 2, 0, u64::MAX / 2];
-        let seen = Seen::new(&Expectation { key: Key(1), packets });
+        let seen = SeenPackets::new(&Expectation { key: Key(1), packets });
         assert!(seen.words.len() as u64 * BITS <= Expectation::MOST_BITS + 2 * BITS);
         assert_eq!(seen.is_first(2, Expectation::MOST_BITS / 2 - 100), Some(true));
         assert_eq!(seen.is_first(2, Expectation::MOST_BITS), None);
@@ -92,7 +92,7 @@ mod tests {
 
     #[test]
     fn two_threads_agree_on_who_was_first() {
-        let seen = Seen::new(&Expectation { key: Key(1), packets: vec![10_000] });
+        let seen = SeenPackets::new(&Expectation { key: Key(1), packets: vec![10_000] });
         let count = || (0..10_000).filter(|k| seen.is_first(0, *k) == Some(true)).count();
         let firsts = std::thread::scope(|scope| {
             let [one, other] = [(); 2].map(|()| scope.spawn(count));

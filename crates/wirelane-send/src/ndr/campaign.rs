@@ -93,13 +93,13 @@ impl Campaign {
         for frame in sizes {
             let length = frame.map(|frame| frame.saturating_sub(FCS));
             let own = SizeReport { frame, length, ..SizeReport::default() };
-            let mut bench = Bench { campaign: self, tester, watch, own, doing: "" };
+            let mut bench = FrameSizeTrials { campaign: self, tester, watch, own, doing: "" };
             let outcome = bench.measure();
             report.sizes.push(bench.own);
             match outcome {
                 Ok(()) => {}
-                Err(Ended::Failed(error)) => return Err(error),
-                Err(Ended::Halted) => {
+                Err(MeasureEnd::Failed(error)) => return Err(error),
+                Err(MeasureEnd::Halted) => {
                     report.interrupted = true;
                     break;
                 }
@@ -111,20 +111,20 @@ impl Campaign {
 }
 
 /// Why a measurement ended early.
-enum Ended {
+enum MeasureEnd {
     /// A halt was requested.
     Halted,
     Failed(Error),
 }
 
-impl From<Error> for Ended {
+impl From<Error> for MeasureEnd {
     fn from(error: Error) -> Self {
         Self::Failed(error)
     }
 }
 
 /// The trials of one frame size.
-struct Bench<'a, 'b> {
+struct FrameSizeTrials<'a, 'b> {
     campaign: &'a Campaign,
     tester: &'a mut Tester,
     watch: &'a mut (dyn FnMut(&Step<'_>) + 'b),
@@ -132,8 +132,8 @@ struct Bench<'a, 'b> {
     doing: &'static str,
 }
 
-impl Bench<'_, '_> {
-    fn measure(&mut self) -> Result<(), Ended> {
+impl FrameSizeTrials<'_, '_> {
+    fn measure(&mut self) -> Result<(), MeasureEnd> {
         let Campaign { rate, tests, duration, .. } = *self.campaign;
         if let Some(rate) = rate {
             self.doing = "measuring";
@@ -168,7 +168,7 @@ impl Bench<'_, '_> {
         Ok(())
     }
 
-    fn throughput(&mut self, max: f64, limit: Option<f64>) -> Result<(), Ended> {
+    fn throughput(&mut self, max: f64, limit: Option<f64>) -> Result<(), MeasureEnd> {
         self.doing = "throughput";
         let Campaign { duration, repeat, exceed_ratio, width, method, .. } = *self.campaign;
         let goal = |loss_ratio: &f64| Goal {
@@ -199,7 +199,7 @@ impl Bench<'_, '_> {
     }
 
     /// Lowers the load from the highest rate until two trials in a row lose no packet.
-    fn loss_curve(&mut self, max: f64) -> Result<(), Ended> {
+    fn loss_curve(&mut self, max: f64) -> Result<(), MeasureEnd> {
         self.doing = "frame loss rate";
         let mut without = 0;
         for tenths in (1..=10).rev() {
@@ -217,7 +217,7 @@ impl Bench<'_, '_> {
     }
 
     /// Searches for the longest burst without loss by bisection.
-    fn burst(&mut self, max: f64) -> Result<(), Ended> {
+    fn burst(&mut self, max: f64) -> Result<(), MeasureEnd> {
         self.doing = "back-to-back frames";
         let longest = (max * LONGEST_BURST.as_secs_f64()) as u64;
         let (mut passed, mut failed, mut rate) = (0, longest + 1, 0.0);
@@ -242,7 +242,7 @@ impl Bench<'_, '_> {
         rate: f64,
         duration: Duration,
         packets: Option<u64>,
-    ) -> Result<Vec<Passage>, Ended> {
+    ) -> Result<Vec<Passage>, MeasureEnd> {
         let load = Load { len: self.own.length, rate, duration, packets };
         let (frame, doing) = (self.own.frame, self.doing);
         let step = Step { frame, doing, load, moments: &[], result: None };
@@ -250,7 +250,7 @@ impl Bench<'_, '_> {
         let passages = self.tester.trial(&load, &mut |moments| {
             watch(&Step { moments, ..step.clone() });
         })?;
-        let passages = passages.ok_or(Ended::Halted)?;
+        let passages = passages.ok_or(MeasureEnd::Halted)?;
         (self.watch)(&Step { result: Some(&passages), ..step });
         Ok(passages)
     }

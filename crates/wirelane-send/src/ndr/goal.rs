@@ -45,7 +45,7 @@ impl Shot {
 
 /// The classification of a rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Class {
+pub(super) enum RateClass {
     /// The rate passes: a lower bound.
     Passes,
     /// The rate fails: an upper bound.
@@ -59,7 +59,7 @@ impl Goal {
     /// first assumed to be all good, then all bad. If the result is the same, the rate is decided.
     /// Trials shorter than [`duration`](Self::duration) count only if they lost too much, minus the
     /// share that short good trials compensate for.
-    pub(super) fn classify<'a>(&self, shots: impl IntoIterator<Item = &'a Shot>) -> Class {
+    pub(super) fn classify<'a>(&self, shots: impl IntoIterator<Item = &'a Shot>) -> RateClass {
         let [mut good, mut bad, mut short_good, mut short_bad] = [0.0; 4];
         for shot in shots {
             let is_good = shot.loss_ratio() <= self.loss_ratio;
@@ -78,11 +78,11 @@ impl Goal {
         let whole = f64::max(self.duration_sum.as_secs_f64() * (1.0 - 1e-9), good + bad);
         let bearable = whole * exceed;
         if whole - good <= bearable + whole * 1e-6 {
-            Class::Passes
+            RateClass::Passes
         } else if bad > bearable * (1.0 + 1e-6) {
-            Class::Fails
+            RateClass::Fails
         } else {
-            Class::Open
+            RateClass::Open
         }
     }
 }
@@ -105,12 +105,12 @@ mod tests {
         let goal = goal(0.0, 0.0, 3);
         let of =
             |lost: &[u64]| goal.classify(&lost.iter().map(|l| shot(1, *l)).collect::<Vec<_>>());
-        assert_eq!(of(&[]), Class::Open);
-        assert_eq!(of(&[0, 0]), Class::Open);
-        assert_eq!(of(&[0, 0, 0]), Class::Passes);
-        assert_eq!(of(&[1]), Class::Fails);
-        assert_eq!(of(&[0, 0, 1]), Class::Fails);
-        assert_eq!(goal.classify(&[shot(3, 0)]), Class::Passes);
+        assert_eq!(of(&[]), RateClass::Open);
+        assert_eq!(of(&[0, 0]), RateClass::Open);
+        assert_eq!(of(&[0, 0, 0]), RateClass::Passes);
+        assert_eq!(of(&[1]), RateClass::Fails);
+        assert_eq!(of(&[0, 0, 1]), RateClass::Fails);
+        assert_eq!(goal.classify(&[shot(3, 0)]), RateClass::Passes);
     }
 
     #[test]
@@ -119,18 +119,18 @@ mod tests {
         let of =
             |lost: &[u64]| goal.classify(&lost.iter().map(|l| shot(1, *l)).collect::<Vec<_>>());
         // The goal accepts ten lost packets of a thousand.
-        assert_eq!(of(&[10, 10]), Class::Passes);
-        assert_eq!(of(&[11, 10]), Class::Open);
-        assert_eq!(of(&[11, 10, 10]), Class::Passes);
-        assert_eq!(of(&[11, 11]), Class::Open);
-        assert_eq!(of(&[11, 11, 11]), Class::Fails);
+        assert_eq!(of(&[10, 10]), RateClass::Passes);
+        assert_eq!(of(&[11, 10]), RateClass::Open);
+        assert_eq!(of(&[11, 10, 10]), RateClass::Passes);
+        assert_eq!(of(&[11, 11]), RateClass::Open);
+        assert_eq!(of(&[11, 11, 11]), RateClass::Fails);
     }
 
     #[test]
     fn short_trials_can_only_fail() {
         let goal = Goal { duration: Duration::from_secs(2), ..goal(0.0, 0.0, 2) };
-        assert_eq!(goal.classify(&[shot(1, 0), shot(1, 0)]), Class::Open);
-        assert_eq!(goal.classify(&[shot(1, 1)]), Class::Fails);
+        assert_eq!(goal.classify(&[shot(1, 0), shot(1, 0)]), RateClass::Open);
+        assert_eq!(goal.classify(&[shot(1, 1)]), RateClass::Fails);
     }
 
     #[test]

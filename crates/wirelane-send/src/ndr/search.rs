@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::goal::{Class, Goal, Shot};
+use super::goal::{Goal, RateClass, Shot};
 
 /// How to search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -201,15 +201,15 @@ impl Search {
     /// rate.
     fn bounds(&self, goal: &Goal) -> (Option<&Tried>, Option<&Tried>) {
         let class = |one: &&Tried| self.class(goal, one);
-        let upper = self.tried.iter().find(|one| class(one) == Class::Fails);
+        let upper = self.tried.iter().find(|one| class(one) == RateClass::Fails);
         let below = self.tried.iter().rev().filter(|one| upper.is_none_or(|u| one.rate < u.rate));
-        let lower = below.into_iter().find(|one| class(one) == Class::Passes);
+        let lower = below.into_iter().find(|one| class(one) == RateClass::Passes);
         (lower, upper)
     }
 
-    fn class(&self, goal: &Goal, one: &Tried) -> Class {
+    fn class(&self, goal: &Goal, one: &Tried) -> RateClass {
         match goal.classify(&one.shots) {
-            Class::Open if one.shots.len() >= Self::MOST_SHOTS => Class::Fails,
+            RateClass::Open if one.shots.len() >= Self::MOST_SHOTS => RateClass::Fails,
             class => class,
         }
     }
@@ -227,7 +227,7 @@ impl Search {
         // First completes a rate that already has full trials.
         let begun = self.tried.iter().rev().find(|one| {
             let has_full = one.shots.iter().any(|shot| shot.duration >= goal.duration);
-            has_full && is_between(one.rate) && self.class(goal, one) == Class::Open
+            has_full && is_between(one.rate) && self.class(goal, one) == RateClass::Open
         });
         if let Some(begun) = begun {
             return Some(begun.rate);

@@ -6,14 +6,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use wirelane_gen::{Departure, Source};
 
 /// Packets sent by a lane. One thread writes, any thread reads.
-pub(super) struct Tally {
+pub(super) struct LaneTally {
     streams: Box<[AtomicU64]>,
     /// Departure times of the first and the last packet on the monotonic clock; 0 before the first.
     first: AtomicU64,
     last: AtomicU64,
 }
 
-impl Tally {
+impl LaneTally {
     pub(super) fn new(streams: usize) -> Arc<Self> {
         let streams = (0..streams).map(|_| AtomicU64::new(0)).collect();
         Arc::new(Self { streams, first: AtomicU64::new(0), last: AtomicU64::new(0) })
@@ -38,7 +38,7 @@ impl Tally {
 /// A source whose packets are counted.
 pub(super) struct Tallied {
     pub(super) source: Box<dyn Source>,
-    pub(super) tally: Arc<Tally>,
+    pub(super) tally: Arc<LaneTally>,
     /// The source ends this many nanoseconds after its first packet.
     pub(super) limit: u64,
     stream: u32,
@@ -46,7 +46,7 @@ pub(super) struct Tallied {
 }
 
 impl Tallied {
-    pub(super) fn new(source: Box<dyn Source>, tally: Arc<Tally>, limit: u64) -> Self {
+    pub(super) fn new(source: Box<dyn Source>, tally: Arc<LaneTally>, limit: u64) -> Self {
         Self { source, tally, limit, stream: 0, over: false }
     }
 }

@@ -14,7 +14,7 @@ use wirelane_gen::Lane;
 use wirelane_gen::signature::{self, Key};
 
 use super::goal::Shot;
-use super::tally::{Tallied, Tally};
+use super::tally::{LaneTally, Tallied};
 use super::traffic::{Load, Traffic};
 use crate::measure::{Arrivals, Expectation, Heard, Receiver};
 use crate::pacer::Pacing;
@@ -186,7 +186,7 @@ impl Tester {
 /// A direction with a running sender.
 struct Under {
     sending: Session<Sending>,
-    lanes: Vec<Arc<Tally>>,
+    lanes: Vec<Arc<LaneTally>>,
 }
 
 impl Under {
@@ -209,7 +209,7 @@ impl Under {
                 let expected = expectation(traffic.as_ref(), load, lane.of, key)?;
                 receiver.begin(&expected);
             }
-            let tally = Tally::new(names);
+            let tally = LaneTally::new(names);
             lanes.push(Arc::clone(&tally));
             let source = traffic.source(load, lane, key)?;
             Ok(Box::new(Tallied::new(source, tally, limit)) as _)
@@ -223,14 +223,14 @@ impl Under {
         Moment { sent, received: direction.receiver.progress().signed }
     }
 
-    fn join(self) -> Result<Sent> {
+    fn join(self) -> Result<DirectionSent> {
         let outcome = self.sending.join();
         let made: u64 = self.lanes.iter().map(|lane| lane.packets()).sum();
         let sent = outcome.sent().min(made);
         if let Some(error) = outcome.errors.into_iter().next() {
             return Err(error);
         }
-        Ok(Sent { sent, unsent: made - sent, lanes: self.lanes })
+        Ok(DirectionSent { sent, unsent: made - sent, lanes: self.lanes })
     }
 }
 
@@ -251,13 +251,13 @@ fn expectation(traffic: &dyn Traffic, load: &Load, lanes: u32, key: Key) -> Resu
 }
 
 /// The sent packets of one direction.
-struct Sent {
+struct DirectionSent {
     sent: u64,
     unsent: u64,
-    lanes: Vec<Arc<Tally>>,
+    lanes: Vec<Arc<LaneTally>>,
 }
 
-impl Sent {
+impl DirectionSent {
     fn passage(self, direction: &Direction, load: &Load, heard: Heard) -> Passage {
         let lanes = self.lanes.len();
         let by_lane: Vec<Vec<u64>> =

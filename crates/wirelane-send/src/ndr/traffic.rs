@@ -154,7 +154,7 @@ impl Traffic for Udp {
     fn source(&self, load: &Load, lane: Lane, key: Key) -> Result<Box<dyn Source>> {
         /// The shortest Ethernet frame.
         const SHORTEST: usize = 60;
-        Ok(Box::new(Copies {
+        Ok(Box::new(PacketCopies {
             packet: self.packet(load.len.unwrap_or(SHORTEST))?,
             schedule: Even { lane, rate: load.rate },
             key,
@@ -192,7 +192,7 @@ impl Even {
 }
 
 /// Sends copies of one packet with different signatures.
-struct Copies {
+struct PacketCopies {
     packet: Vec<u8>,
     schedule: Even,
     key: Key,
@@ -201,7 +201,7 @@ struct Copies {
     count: u64,
 }
 
-impl Source for Copies {
+impl Source for PacketCopies {
     fn next(&mut self) -> wirelane_gen::Result<Option<Departure>> {
         let departure =
             || Departure { at: self.schedule.at(self.sent), len: self.packet.len(), stream: 0 };

@@ -6,16 +6,16 @@ const FULL_PACKETS: usize = 1024;
 
 /// Consecutive packets of one lane, from one loop.
 #[derive(Debug, Default)]
-pub(super) struct Block {
+pub(super) struct PacketBlock {
     pub(super) bytes: Vec<u8>,
-    pub(super) packets: Vec<Packet>,
+    pub(super) packets: Vec<BlockPacket>,
     /// The number of their loop.
     pub(super) number: u64,
 }
 
 /// A packet in a block.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Packet {
+pub(super) struct BlockPacket {
     /// Its place in the schedule, measured by [`Meter`](super::clock::Meter).
     pub(super) place: u64,
     /// The offset of its bytes in the block, and their number.
@@ -27,9 +27,9 @@ pub(super) struct Packet {
     pub(super) file: u32,
 }
 
-impl Block {
+impl PacketBlock {
     pub(super) fn push(&mut self, frame: &[u8], len: usize, place: u64, file: u32) {
-        let packet = Packet {
+        let packet = BlockPacket {
             place,
             begin: self.bytes.len() as u32,
             stored: frame.len() as u32,
@@ -46,7 +46,7 @@ impl Block {
 
     /// Its size in memory, in bytes.
     pub(super) fn size(&self) -> u64 {
-        (self.bytes.len() + self.packets.len() * size_of::<Packet>()) as u64
+        (self.bytes.len() + self.packets.len() * size_of::<BlockPacket>()) as u64
     }
 
     pub(super) fn clear(&mut self) {

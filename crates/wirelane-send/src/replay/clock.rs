@@ -12,7 +12,7 @@ const STEP: u64 = 1_000_000_000;
 
 /// Measures the place of each packet: in nanoseconds of the file, or in the unit of a rate.
 #[derive(Clone, Debug)]
-pub(super) struct Meter {
+pub(super) struct PositionMeter {
     unit: Unit,
     /// The place of the next packet, or with [`Unit::Time`] of the previous packet.
     position: u64,
@@ -67,7 +67,7 @@ enum Begin {
     Loop,
 }
 
-impl Meter {
+impl PositionMeter {
     pub(super) fn new(timing: &Timing, max_gap: Option<u64>, loop_gap: Option<u64>) -> Self {
         let unit = match timing {
             Timing::File(_) => Unit::Time,
@@ -176,7 +176,7 @@ impl FileTime {
 /// Converts places to due times: exactly `⌊place × numerator / denominator⌋` nanoseconds. Places
 /// must not decrease.
 #[derive(Clone, Debug)]
-pub(super) struct Scale {
+pub(super) struct DueScale {
     numerator: u64,
     denominator: u64,
     place: u64,
@@ -185,7 +185,7 @@ pub(super) struct Scale {
     rest: u64,
 }
 
-impl Scale {
+impl DueScale {
     /// # Errors
     /// The rate is a share of an unknown link speed.
     pub(super) fn new(timing: &Timing) -> Result<Self> {
@@ -253,7 +253,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn places(meter: &mut Meter, times: &[u64]) -> Vec<u64> {
+    fn places(meter: &mut PositionMeter, times: &[u64]) -> Vec<u64> {
         let place = |time: &u64| {
             meter.advance(*time);
             meter.place(60)
@@ -261,8 +261,8 @@ mod tests {
         times.iter().map(place).collect()
     }
 
-    fn file_time(max_gap: Option<u64>, loop_gap: Option<u64>) -> Meter {
-        Meter::new(&Timing::File(Speed::ORIGINAL), max_gap, loop_gap)
+    fn file_time(max_gap: Option<u64>, loop_gap: Option<u64>) -> PositionMeter {
+        PositionMeter::new(&Timing::File(Speed::ORIGINAL), max_gap, loop_gap)
     }
 
     #[test]
@@ -300,8 +300,8 @@ mod tests {
     fn the_gap_between_loops_is_the_same_at_any_speed() {
         for (above, below) in [(1, 1), (2, 1), (1, 2), (3, 7), (100, 1)] {
             let timing = Timing::File(Speed::new(above, below).unwrap());
-            let mut meter = Meter::new(&timing, None, Some(5000));
-            let mut scale = Scale::new(&timing).unwrap();
+            let mut meter = PositionMeter::new(&timing, None, Some(5000));
+            let mut scale = DueScale::new(&timing).unwrap();
             let last = *places(&mut meter, &[1000, 1700]).last().unwrap();
             let last = scale.due(last);
             let gap = scale.due(meter.end_loop()) - last;
@@ -321,12 +321,12 @@ mod tests {
         ] {
             let timing = timing(rate);
             let (mut meter, mut scale) =
-                (Meter::new(&timing, None, None), Scale::new(&timing).unwrap());
+                (PositionMeter::new(&timing, None, None), DueScale::new(&timing).unwrap());
             let due: Vec<_> =
                 places(&mut meter, &[9, 8, 7]).iter().map(|it| scale.due(*it)).collect();
             assert_eq!(due[..2], [0, second], "{rate}");
         }
-        assert!(Scale::new(&Timing::Rate { rate: Rate::Share(0.5), link: None }).is_err());
+        assert!(DueScale::new(&Timing::Rate { rate: Rate::Share(0.5), link: None }).is_err());
     }
 
     proptest! {
@@ -336,7 +336,8 @@ mod tests {
             above in 1_u64..1 << 40, below in 1_u64..1 << 40,
             steps in prop::collection::vec(0_u64..1 << 44, 1..50),
         ) {
-            let mut scale = Scale::new(&Timing::File(Speed::new(above, below).unwrap())).unwrap();
+            let timing = Timing::File(Speed::new(above, below).unwrap());
+            let mut scale = DueScale::new(&timing).unwrap();
             let mut place = 0;
             for step in steps {
                 place += step;

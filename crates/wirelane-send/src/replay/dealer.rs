@@ -14,38 +14,38 @@ use wirelane_gen::rewrite::Rewrite;
 use wirelane_wire::{Addresses, FlowKey};
 
 use super::adapt::{Adapted, Adapter};
-use super::block::Block;
-use super::clock::Meter;
+use super::block::PacketBlock;
+use super::clock::PositionMeter;
 use super::config::{Cut, ReplayConfig};
-use super::report::{FileReport, ReplayReport, Shared};
+use super::report::{FileReport, ReplayReport, ReportCell};
 
 /// The destination of blocks.
-pub(super) trait Table {
+pub(super) trait BlockSink {
     /// Takes a non-empty block for the lane with this index. Returns false if no more blocks are
     /// needed.
-    fn take(&mut self, lane: usize, block: Block) -> bool;
+    fn take(&mut self, lane: usize, block: PacketBlock) -> bool;
 
     /// An empty block, recycled or new.
-    fn fresh(&mut self) -> Block;
+    fn fresh(&mut self) -> PacketBlock;
 }
 
 /// Reads files and distributes their packets.
 pub(super) struct Dealer {
     adapter: Adapter,
     rewrite: Rewrite,
-    meter: Meter,
+    meter: PositionMeter,
     halt: Halt,
     /// The block being filled for each lane.
-    open: Vec<Block>,
+    open: Vec<PacketBlock>,
     frame: Vec<u8>,
     number: u64,
     pub(super) report: ReplayReport,
-    shared: Arc<Shared>,
+    shared: Arc<ReportCell>,
 }
 
 /// Why reading ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum End {
+pub(super) enum ReadEnd {
     /// All packets were read.
     Whole,
     /// No more packets are needed.
@@ -53,7 +53,7 @@ pub(super) enum End {
 }
 
 impl Dealer {
-    pub(super) fn new(config: &ReplayConfig, lanes: u32, shared: Arc<Shared>) -> Self {
+    pub(super) fn new(config: &ReplayConfig, lanes: u32, shared: Arc<ReportCell>) -> Self {
         let name = |path: &std::path::PathBuf| FileReport {
             name: if path.as_os_str() == "-" {
                 "standard input".into()
@@ -70,9 +70,9 @@ impl Dealer {
                 fix_checksums: config.fix_checksums,
             },
             rewrite: config.rewrite.clone(),
-            meter: Meter::new(&config.timing, config.max_gap, config.loop_gap),
+            meter: PositionMeter::new(&config.timing, config.max_gap, config.loop_gap),
             halt: config.halt.clone(),
-            open: (0..lanes.max(1)).map(|_| Block::default()).collect(),
+            open: (0..lanes.max(1)).map(|_| PacketBlock::default()).collect(),
             frame: Vec::new(),
             number: 0,
             report: ReplayReport { files, ..ReplayReport::default() },
@@ -87,12 +87,12 @@ impl Dealer {
     pub(super) fn deal(
         &mut self,
         files: &[impl AsRef<Path>],
-        table: &mut impl Table,
-    ) -> Result<(u64, End)> {
-        let mut result = Ok(End::Whole);
+        table: &mut impl BlockSink,
+    ) -> Result<(u64, ReadEnd)> {
+        let mut result = Ok(ReadEnd::Whole);
         for (index, path) in files.iter().enumerate() {
             result = self.file(path.as_ref(), index, table);
-            if !matches!(result, Ok(End::Whole)) {
+            if !matches!(result, Ok(ReadEnd::Whole)) {
                 break;
             }
             self.meter.end_file();
@@ -100,42 +100,42 @@ impl Dealer {
         let is_wanted = self.flush(table);
         let next = self.meter.end_loop();
         self.number += 1;
-        self.report.loops += u64::from(matches!(result, Ok(End::Whole)));
+        self.report.loops += u64::from(matches!(result, Ok(ReadEnd::Whole)));
         self.publish();
-        result.map(|end| (next, if is_wanted { end } else { End::Unwanted }))
+        result.map(|end| (next, if is_wanted { end } else { ReadEnd::Unwanted }))
     }
 
-    fn file(&mut self, path: &Path, index: usize, table: &mut impl Table) -> Result<End> {
+    fn file(&mut self, path: &Path, index: usize, table: &mut impl BlockSink) -> Result<ReadEnd> {
         let Input { mut reader, pipe } = pipe::open(path, &self.halt)?;
         loop {
             match reader.advance() {
                 Ok(true) => {}
-                Ok(false) => return Ok(End::Whole),
+                Ok(false) => return Ok(ReadEnd::Whole),
                 Err(error) if error.is_would_block() => {
                     // Passes on the packets read so far before waiting for more.
                     if !self.flush(table) {
-                        return Ok(End::Unwanted);
+                        return Ok(ReadEnd::Unwanted);
                     }
                     self.publish();
                     if let Some(pipe) = &pipe {
                         wait(pipe.as_fd());
                     }
                     if self.halt.is_asked() {
-                        return Ok(End::Unwanted);
+                        return Ok(ReadEnd::Unwanted);
                     }
                     continue;
                 }
                 Err(error) => return self.stopped_or(error),
             }
             if !self.packet(&reader, index, table)? {
-                return Ok(End::Unwanted);
+                return Ok(ReadEnd::Unwanted);
             }
         }
     }
 
     /// Distinguishes a requested halt from a damaged file.
-    fn stopped_or(&self, error: CaptureError) -> Result<End> {
-        if self.halt.is_asked() { Ok(End::Unwanted) } else { Err(error.into()) }
+    fn stopped_or(&self, error: CaptureError) -> Result<ReadEnd> {
+        if self.halt.is_asked() { Ok(ReadEnd::Unwanted) } else { Err(error.into()) }
     }
 
     /// Distributes one packet. Returns false if no more packets are needed.
@@ -143,7 +143,7 @@ impl Dealer {
         &mut self,
         reader: &CaptureReader,
         index: usize,
-        table: &mut impl Table,
+        table: &mut impl BlockSink,
     ) -> Result<bool> {
         let record = reader.current();
         self.meter.advance(record.timestamp);
@@ -191,7 +191,7 @@ impl Dealer {
     }
 
     /// Passes on all non-empty blocks.
-    fn flush(&mut self, table: &mut impl Table) -> bool {
+    fn flush(&mut self, table: &mut impl BlockSink) -> bool {
         for (lane, block) in self.open.iter_mut().enumerate() {
             if !block.packets.is_empty() {
                 let next = table.fresh();

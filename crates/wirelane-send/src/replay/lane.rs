@@ -9,20 +9,20 @@ use wirelane::pcap::Cancel;
 use wirelane_gen::rewrite::{Rewrite, Round};
 use wirelane_gen::{Departure, Source};
 
-use super::block::{Block, Packet};
-use super::clock::Scale;
+use super::block::{BlockPacket, PacketBlock};
+use super::clock::DueScale;
 
 /// The packets of one lane, in the order of the files.
 pub struct ReplayLane {
     supply: Supply,
     /// If false, the lane sends as fast as possible: all packets are due at time 0.
     is_paced: bool,
-    scale: Scale,
+    scale: DueScale,
     rewrite: Arc<Rewrite>,
     round: Option<Round>,
     /// The loop of `round`.
     number: u64,
-    next: Option<(Packet, Departure)>,
+    next: Option<(BlockPacket, Departure)>,
     /// An error of the reader, reported after all packets before it were sent.
     failure: Option<Error>,
 }
@@ -35,7 +35,7 @@ pub(super) enum Supply {
 
 /// Blocks in memory, repeated for each loop.
 pub(super) struct Loaded {
-    pub(super) blocks: Arc<[Block]>,
+    pub(super) blocks: Arc<[PacketBlock]>,
     /// The next packet: its block, its index in the block, its loop, and the place where the loop
     /// begins.
     pub(super) block: usize,
@@ -49,10 +49,10 @@ pub(super) struct Loaded {
 
 /// Blocks from the reading thread.
 pub(super) struct Streamed {
-    pub(super) blocks: Receiver<Result<Block, Error>>,
+    pub(super) blocks: Receiver<Result<PacketBlock, Error>>,
     /// Returns used blocks to the reader.
-    pub(super) used: Sender<Block>,
-    pub(super) block: Block,
+    pub(super) used: Sender<PacketBlock>,
+    pub(super) block: PacketBlock,
     pub(super) packet: usize,
     pub(super) halt: Halt,
     /// Stops the reader when the last lane is dropped.
@@ -72,7 +72,7 @@ impl Drop for StopReader {
 impl ReplayLane {
     pub(super) fn new(
         supply: Supply,
-        scale: Scale,
+        scale: DueScale,
         is_paced: bool,
         rewrite: Arc<Rewrite>,
         failure: Option<Error>,
@@ -89,7 +89,7 @@ impl ReplayLane {
                 streamed.seek().map_err(wirelane_gen::Error::of_source)?
             }
         };
-        let Some(Found { packet, place, number }) = found else {
+        let Some(SupplyPacket { packet, place, number }) = found else {
             return self
                 .failure
                 .take()
@@ -141,8 +141,8 @@ impl Source for ReplayLane {
 }
 
 /// The next packet of a supply.
-struct Found {
-    packet: Packet,
+struct SupplyPacket {
+    packet: BlockPacket,
     place: u64,
     /// The loop of the packet.
     number: u64,
@@ -150,7 +150,7 @@ struct Found {
 
 impl Supply {
     #[inline]
-    fn bytes(&self, packet: &Packet) -> &[u8] {
+    fn bytes(&self, packet: &BlockPacket) -> &[u8] {
         let block = match self {
             Self::Loaded(loaded) => loaded.blocks.get(loaded.block),
             Self::Streamed(streamed) => Some(&streamed.block),
@@ -170,12 +170,12 @@ impl Supply {
 
 impl Loaded {
     #[inline]
-    fn seek(&mut self) -> Option<Found> {
+    fn seek(&mut self) -> Option<SupplyPacket> {
         loop {
             if let Some(block) = self.blocks.get(self.block) {
                 if let Some(packet) = block.packets.get(self.packet) {
                     let place = self.base.saturating_add(packet.place);
-                    return Some(Found { packet: *packet, place, number: self.number });
+                    return Some(SupplyPacket { packet: *packet, place, number: self.number });
                 }
                 self.block += 1;
                 self.packet = 0;
@@ -192,11 +192,11 @@ impl Loaded {
 
 impl Streamed {
     #[inline]
-    fn seek(&mut self) -> Result<Option<Found>, Error> {
+    fn seek(&mut self) -> Result<Option<SupplyPacket>, Error> {
         loop {
             if let Some(packet) = self.block.packets.get(self.packet) {
                 let (place, number) = (packet.place, self.block.number);
-                return Ok(Some(Found { packet: *packet, place, number }));
+                return Ok(Some(SupplyPacket { packet: *packet, place, number }));
             }
             match self.receive()? {
                 Some(block) => {
@@ -212,7 +212,7 @@ impl Streamed {
 
     /// Waits for the next block. Returns `None` after the last block or a requested halt.
     #[cold]
-    fn receive(&mut self) -> Result<Option<Block>, Error> {
+    fn receive(&mut self) -> Result<Option<PacketBlock>, Error> {
         loop {
             match self.blocks.recv_timeout(Cancel::NAP) {
                 Ok(block) => return block.map(Some),

@@ -104,9 +104,9 @@ impl ReplayReport {
 
 /// A report that the reading thread writes and other threads read.
 #[derive(Debug, Default)]
-pub(super) struct Shared(Mutex<ReplayReport>);
+pub(super) struct ReportCell(Mutex<ReplayReport>);
 
-impl Shared {
+impl ReportCell {
     pub(super) fn read(&self) -> ReplayReport {
         self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone()
     }

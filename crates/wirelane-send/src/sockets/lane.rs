@@ -10,14 +10,14 @@ use wirelane::{Error, Result};
 use wirelane_gen::source::{Departure, Source};
 use wirelane_os::clock;
 
-use super::outlet::Outlet;
-use super::quota::{Portion, Taken};
+use super::outlet::TxQueue;
+use super::quota::{QuotaAnswer, QuotaPortion};
 use crate::pacer::{Pacer, Pacing};
 use crate::session::{LaneEnd, LaneProgress, SendConfig, Skipped};
 use crate::timing::Departures;
 
 /// State that all sending threads share.
-pub(super) struct Shared {
+pub(super) struct SocketRun {
     /// Nanoseconds after the start at which sending ends.
     duration: Option<u64>,
     /// On the monotonic clock.
@@ -26,7 +26,7 @@ pub(super) struct Shared {
     pub(super) lanes: Arc<[LaneProgress]>,
 }
 
-impl Shared {
+impl SocketRun {
     pub(super) fn new(lanes: usize, config: &SendConfig) -> Self {
         let nanoseconds = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         Self {
@@ -62,10 +62,10 @@ const GRACE: u64 = Pacer::LONGEST_DELAY;
 /// Sends the packets of a source through one TX queue.
 pub(super) struct LaneSender {
     index: usize,
-    outlet: Outlet,
+    outlet: TxQueue,
     source: Box<dyn Source>,
-    portion: Portion,
-    shared: Arc<Shared>,
+    portion: QuotaPortion,
+    shared: Arc<SocketRun>,
     pacing: Pacing,
     /// The scheduled times of the packets that are being passed to the port.
     times: Vec<u64>,
@@ -75,9 +75,9 @@ pub(super) struct LaneSender {
 impl LaneSender {
     pub(super) fn new(
         index: usize,
-        outlet: Outlet,
-        (source, portion): (Box<dyn Source>, Portion),
-        shared: &Arc<Shared>,
+        outlet: TxQueue,
+        (source, portion): (Box<dyn Source>, QuotaPortion),
+        shared: &Arc<SocketRun>,
         pacing: Pacing,
     ) -> Self {
         let departures = Departures::new().leading(outlet.lead());
@@ -134,12 +134,12 @@ impl LaneSender {
             }
             let most = if next.at == 0 { Pacing::LARGEST_BURST } else { self.pacing.burst };
             let taken = self.fill(pacer, now, most)?;
-            if taken == Taken::Nothing {
+            if taken == QuotaAnswer::Nothing {
                 break;
             }
             if !self.times.is_empty() {
                 self.pass_on()?;
-            } else if taken == Taken::Later {
+            } else if taken == QuotaAnswer::Later {
                 thread::sleep(ROOM);
             } else {
                 self.outlet.wait(ROOM)?;
@@ -186,10 +186,10 @@ impl LaneSender {
     /// Writes the packets that are due, at most `most`, and notes their times. Returns whether the
     /// allowance may have more.
     #[inline]
-    fn fill(&mut self, pacer: &Pacer, now: u64, most: usize) -> Result<Taken> {
+    fn fill(&mut self, pacer: &Pacer, now: u64, most: usize) -> Result<QuotaAnswer> {
         let lead = self.outlet.lead();
         let until = pacer.until(now).saturating_add(lead);
-        let (mut failure, mut taken, mut skipped) = (None, Taken::One, 0);
+        let (mut failure, mut taken, mut skipped) = (None, QuotaAnswer::One, 0);
         let portion = &mut self.portion;
         let (times, source, shared) = (&mut self.times, &mut self.source, &self.shared);
         let duration = shared.duration.unwrap_or(u64::MAX);
@@ -207,7 +207,7 @@ impl LaneSender {
                     return None;
                 }
                 taken = portion.take();
-                if taken != Taken::One {
+                if taken != QuotaAnswer::One {
                     return None;
                 }
                 let Some(packet) = room.get_mut(..next.len) else {
@@ -276,7 +276,7 @@ impl LaneSender {
 }
 
 /// Ends the other threads if this one panics.
-struct StopOnPanic<'a>(&'a Shared);
+struct StopOnPanic<'a>(&'a SocketRun);
 
 impl Drop for StopOnPanic<'_> {
     fn drop(&mut self) {

@@ -24,9 +24,9 @@ use wirelane::{Error, Result};
 use wirelane_gen::{Lane, Source};
 use wirelane_os::clock;
 
-use self::lane::{LaneSender, Shared};
-use self::outlet::Outlet;
-use self::quota::Portion;
+use self::lane::{LaneSender, SocketRun};
+use self::outlet::TxQueue;
+use self::quota::QuotaPortion;
 use crate::engine::Engine;
 use crate::session::{
     LaneEnd, MakeSource, SendConfig, SendOutcome, Sending, on_interface, wait_for_link,
@@ -55,14 +55,14 @@ pub fn start(
     let counters: Vec<_> = ends.iter().map(|tx| Arc::clone(tx.counters())).collect();
     let segments = ends.iter().filter_map(|tx| Some((tx.queue(), Arc::clone(tx.segments()?))));
     let segments: Vec<_> = segments.collect();
-    let shared = Arc::new(Shared::new(ends.len(), config));
+    let shared = Arc::new(SocketRun::new(ends.len(), config));
     let of = u32::try_from(ends.len()).unwrap_or(u32::MAX);
     let mut jobs = Vec::new();
     let portions = quota::portions(config.packets, ends.len());
     let mut places = XpsBindings::new(&config.placement);
     for ((index, tx), portion) in (0..).zip(ends).zip(portions) {
         let packets = (sources(Lane { index, of })?, portion);
-        let outlet = Outlet::new(tx, port.info(), config)?;
+        let outlet = TxQueue::new(tx, port.info(), config)?;
         let place = places.next(&mut port, outlet.queue());
         let job = job(index, (outlet, place), packets, &shared, config);
         jobs.push((format!("wl-send{index}"), job));
@@ -95,9 +95,9 @@ pub fn start(
 /// The job of one sending thread.
 fn job(
     index: u32,
-    (mut outlet, place): (Outlet, Option<XpsBinding>),
-    packets: (Box<dyn Source>, Portion),
-    shared: &Arc<Shared>,
+    (mut outlet, place): (TxQueue, Option<XpsBinding>),
+    packets: (Box<dyn Source>, QuotaPortion),
+    shared: &Arc<SocketRun>,
     config: &SendConfig,
 ) -> impl FnOnce() -> LaneEnd + Send + use<> {
     let (shared, pacing) = (Arc::clone(shared), config.pacing);

@@ -12,7 +12,7 @@ use wirelane_os::{clock, iface};
 use crate::session::{SendConfig, has_no_link, is_down, on_interface};
 
 /// A transmit queue, and memory for its packets.
-pub(super) struct Outlet {
+pub(super) struct TxQueue {
     tx: Tx,
     /// The port has slots that packets are written to without a frame.
     has_slots: bool,
@@ -27,7 +27,7 @@ pub(super) struct Outlet {
     wall: Option<u64>,
     lead: u64,
     object: String,
-    watch: Watch,
+    watch: ProgressWatch,
     /// The interface, if packets need its link.
     link: Option<String>,
     /// The time of the last link check, 0 before the first.
@@ -36,7 +36,7 @@ pub(super) struct Outlet {
 
 /// The time of the last progress, and the refusals after it.
 #[derive(Default)]
-struct Watch {
+struct ProgressWatch {
     sent: u64,
     refused: u64,
     since: u64,
@@ -46,7 +46,7 @@ struct Watch {
     refused_for: u64,
 }
 
-impl Watch {
+impl ProgressWatch {
     /// Notes the packets `sent` and `refused` by `now`. Returns the time without a sent packet.
     #[inline]
     fn note(&mut self, sent: u64, refused: u64, now: u64) -> u64 {
@@ -71,7 +71,7 @@ const PATIENCE: u64 = 1_000_000_000;
 /// Interval between two readings of the link, in nanoseconds.
 const LOOK: u64 = 20_000_000;
 
-impl Outlet {
+impl TxQueue {
     /// # Errors
     /// The memory for packets to segment cannot be allocated.
     pub(super) fn new(mut tx: Tx, info: &PortInfo, config: &SendConfig) -> Result<Self> {
@@ -86,7 +86,7 @@ impl Outlet {
             wall: (is_file || info.launches).then(ahead),
             lead: if info.launches { LEAD } else { 0 },
             object: info.interface.clone().unwrap_or_else(|| info.spec.clone()),
-            watch: Watch::default(),
+            watch: ProgressWatch::default(),
             link: on_interface(info).map(str::to_owned),
             looked: 0,
             tx,
@@ -158,7 +158,7 @@ impl Outlet {
     /// Waits for room, at most `timeout`.
     ///
     /// # Errors
-    /// The same as for [`Outlet::push`].
+    /// The same as for [`TxQueue::push`].
     pub(super) fn wait(&mut self, timeout: Duration) -> Result<()> {
         self.tx.wait(timeout)
     }
@@ -262,7 +262,7 @@ mod tests {
 
     #[test]
     fn only_refusals_that_go_on_are_an_error() {
-        let mut watch = Watch::default();
+        let mut watch = ProgressWatch::default();
         watch.note(1, 0, SECOND);
         // Long after the last sent packet, a single packet is refused.
         watch.note(1, 1, 3 * SECOND);
@@ -293,7 +293,7 @@ mod tests {
         let spec = format!("packet:{name}").parse().unwrap();
         let mut port = open(&spec, &OpenOptions::default().receive(false).transmit(true)).unwrap();
         let tx = port.tx().unwrap().pop().unwrap();
-        let mut outlet = Outlet::new(tx, port.info(), &SendConfig::default()).unwrap();
+        let mut outlet = TxQueue::new(tx, port.info(), &SendConfig::default()).unwrap();
         let start = clock::monotonic_ns();
         outlet.watch(start).unwrap();
         right.run("ip", ["link", "set", &pair.b.interface, "down"]);
