@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 
 use crate::directory::{Directory, SegmentEntry};
 use crate::error::{Error, Result};
-use crate::files::Opened;
+use crate::files::OpenedFile;
 use crate::index::Index;
 use crate::mend::{self, Mended, mend_prelude, write_index};
 use crate::names::SegmentName;
@@ -109,7 +109,7 @@ fn check_segment(
         report.being_written += 1;
         return Ok(());
     }
-    if let Opened::Irregular(kind) = directory.open_any_kind(&entry.name.file_name())? {
+    if let OpenedFile::Irregular(kind) = directory.open_any_kind(&entry.name.file_name())? {
         let path = directory.path_of(&entry.name.file_name());
         let what = format!("the segment is {kind}, not a regular file").into();
         report.damage.push(Damage { path, offset: 0, what });
@@ -158,9 +158,11 @@ fn check_index(
         // An index from before the damage has more entries than a new index would have. Without an
         // index, every query scans the segment and reports the damage.
         let of = match found {
-            Opened::Missing => return Ok(()),
-            Opened::Irregular(_) => None,
-            Opened::File(file) => Index::from_file(file, &path).map(|index| index.segment()).ok(),
+            OpenedFile::Missing => return Ok(()),
+            OpenedFile::Irregular(_) => None,
+            OpenedFile::File(file) => {
+                Index::from_file(file, &path).map(|index| index.segment()).ok()
+            }
         };
         if of.is_none() || of != id {
             let what =
@@ -172,10 +174,10 @@ fn check_index(
     let index = survey.into_index();
     let failed = |error: std::io::Error| Error::io(&path, "read", &error);
     let what = match &found {
-        Opened::File(file) if holds(file, &index).map_err(failed)? => return Ok(()),
-        Opened::File(_) => "the index is damaged, or of another segment",
-        Opened::Irregular(_) => "the index is not a regular file",
-        Opened::Missing => "the index is missing",
+        OpenedFile::File(file) if holds(file, &index).map_err(failed)? => return Ok(()),
+        OpenedFile::File(_) => "the index is damaged, or of another segment",
+        OpenedFile::Irregular(_) => "the index is not a regular file",
+        OpenedFile::Missing => "the index is missing",
     };
     if mending == Mending::Nothing {
         report.damage.push(Damage { path, offset: 0, what: what.into() });

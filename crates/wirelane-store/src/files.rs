@@ -25,7 +25,7 @@ const SAFE: OFlags =
 /// How often to try to open or make a file while other processes make or delete it.
 const TRIES: u32 = 5;
 
-pub(crate) enum Opened {
+pub(crate) enum OpenedFile {
     /// A regular file.
     File(File),
     /// Another kind of file, with its name.
@@ -34,7 +34,7 @@ pub(crate) enum Opened {
     Missing,
 }
 
-impl Opened {
+impl OpenedFile {
     /// The file, if there is one; another kind of file is an error.
     fn file(self, path: &Path) -> Result<Option<File>> {
         match self {
@@ -55,7 +55,7 @@ impl Directory {
     }
 
     /// Like [`open_file`](Self::open_file), but another kind of file is not an error.
-    pub(crate) fn open_any_kind(&self, name: &str) -> Result<Opened> {
+    pub(crate) fn open_any_kind(&self, name: &str) -> Result<OpenedFile> {
         self.open_with(name, OFlags::RDONLY)
     }
 
@@ -152,15 +152,15 @@ impl Directory {
         }
     }
 
-    fn open_with(&self, name: &str, how: OFlags) -> Result<Opened> {
+    fn open_with(&self, name: &str, how: OFlags) -> Result<OpenedFile> {
         let failed = |error: io::Error| Error::io(&self.path_of(name), "open", &error);
         match openat(self, name, SAFE | how, Mode::empty()) {
             Ok(fd) => checked(fd).map_err(failed),
-            Err(Errno::NOENT) => Ok(Opened::Missing),
-            Err(Errno::LOOP) => Ok(Opened::Irregular("a link")),
+            Err(Errno::NOENT) => Ok(OpenedFile::Missing),
+            Err(Errno::LOOP) => Ok(OpenedFile::Irregular("a link")),
             // A socket, or a device without a driver; a directory opened for writing.
-            Err(Errno::NXIO | Errno::NODEV) => Ok(Opened::Irregular("a socket or a device")),
-            Err(Errno::ISDIR) => Ok(Opened::Irregular("a directory")),
+            Err(Errno::NXIO | Errno::NODEV) => Ok(OpenedFile::Irregular("a socket or a device")),
+            Err(Errno::ISDIR) => Ok(OpenedFile::Irregular("a directory")),
             Err(errno) => Err(failed(errno.into())),
         }
     }
@@ -190,11 +190,11 @@ pub(crate) fn len_without_holes(file: &File) -> io::Result<u64> {
     }
 }
 
-fn checked(fd: OwnedFd) -> io::Result<Opened> {
+fn checked(fd: OwnedFd) -> io::Result<OpenedFile> {
     let file = File::from(fd);
     Ok(match kind_of(file.metadata()?.file_type()) {
-        None => Opened::File(file),
-        Some(what) => Opened::Irregular(what),
+        None => OpenedFile::File(file),
+        Some(what) => OpenedFile::Irregular(what),
     })
 }
 

@@ -89,7 +89,7 @@ fn finish(directory: &Directory, _lock: &RecorderLock, name: &SegmentName) -> Re
     let Some(writable) = directory.open_writable(&name.file_name())? else {
         return Ok(Vec::new());
     };
-    let holes = Holes::new(&survey, &file, name.is_compressed());
+    let holes = SegmentHoles::new(&survey, &file, name.is_compressed());
     let mut notes = mend_prelude(&survey.scan, &writable, name).map_err(failed)?;
     notes.extend(holes.fill(&writable, name.is_compressed()).map_err(failed)?);
     writable.set_len(holes.end).and_then(|()| writable.sync_all()).map_err(failed)?;
@@ -193,7 +193,7 @@ fn rename(directory: &Directory, from: &str, to: &str) -> Result<()> {
 }
 
 /// The parts of a segment that are not whole extents.
-struct Holes {
+struct SegmentHoles {
     /// Start and end of each part, and its filler.
     fill: Vec<(u64, u64, Filler)>,
     /// The new end of the segment.
@@ -204,7 +204,7 @@ struct Holes {
     is_clean: bool,
 }
 
-impl Holes {
+impl SegmentHoles {
     fn new(survey: &Survey, file: &impl ReadAt, compressed: bool) -> Self {
         let ends = |extent: &Extent| extent.offset + extent.header.extent_len(compressed) as u64;
         // Where the content of an extent ends: its padding may be zeros.

@@ -16,17 +16,17 @@ use super::file::ALIGNMENT;
 
 /// Buffers of one size, aligned for direct I/O. All of their memory is there from the start.
 #[derive(Clone, Debug)]
-pub struct Buffers(Arc<Region>);
+pub struct Buffers(Arc<BufferMemory>);
 
 /// One of [`Buffers`]: bytes that the holder owns alone. Dropping it gives it back.
 pub struct Buffer {
-    region: Arc<Region>,
+    region: Arc<BufferMemory>,
     index: usize,
 }
 
 /// The memory. Which of it is free, one bit per buffer.
 #[derive(Debug)]
-struct Region {
+struct BufferMemory {
     memory: Mapping,
     count: usize,
     size: usize,
@@ -58,7 +58,7 @@ impl Buffers {
             let bits = (count - word * 64).min(64);
             AtomicU64::new(u64::MAX >> (64 - bits))
         });
-        Ok(Self(Arc::new(Region { memory, count, size, free: free.collect() })))
+        Ok(Self(Arc::new(BufferMemory { memory, count, size, free: free.collect() })))
     }
 
     /// A buffer that nobody holds, with whatever its last holder left in it; `None` if there is

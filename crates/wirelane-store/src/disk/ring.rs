@@ -23,7 +23,7 @@ pub(super) const MAX_DEPTH: usize = 4096;
 /// What the kernel finished: the number that a write was given, and bytes, or a negative errno.
 pub(super) type Completion = (u64, i32);
 
-pub(super) struct Ring {
+pub(super) struct WriteRing {
     ring: IoUring,
     registered: Option<Registered>,
 }
@@ -34,7 +34,7 @@ struct Registered {
     piece: usize,
 }
 
-impl Ring {
+impl WriteRing {
     /// A ring for up to `depth` writes at once. The memory is not registered.
     pub(super) fn new(depth: u32) -> Result<Self> {
         match IoUring::builder().dontfork().build(depth) {
@@ -75,8 +75,8 @@ impl Ring {
         registered.map_err(|source| OsError::new("io_uring_register", "a file", source))
     }
 
-    /// Lets go of the file that [`Ring::keep_open`] was given. The kernel frees a ring some time
-    /// after it is closed.
+    /// Lets go of the file that [`WriteRing::keep_open`] was given. The kernel frees a ring some
+    /// time after it is closed.
     pub(super) fn let_go(&self) {
         // There may be none.
         let _ = self.ring.submitter().unregister_files();
@@ -86,7 +86,7 @@ impl Ring {
     ///
     /// # Safety
     /// `buffer` and `fd` stay as they are until the kernel has finished the write: until
-    /// [`Ring::completion`] gives `number`.
+    /// [`WriteRing::completion`] gives `number`.
     #[must_use]
     pub(super) unsafe fn push(
         &mut self,
@@ -146,19 +146,19 @@ impl Ring {
 /// The kernel counts registered memory against RLIMIT_MEMLOCK of whoever set a ring up, unless that
 /// one had CAP_IPC_LOCK (io_uring_create() in io_uring/io_uring.c).
 #[derive(Clone, Default)]
-pub struct Rings(Arc<Mutex<Vec<Ring>>>);
+pub struct Rings(Arc<Mutex<Vec<WriteRing>>>);
 
 impl Rings {
     /// So many, for writers of up to `depth` writes at once. Where there are fewer, writers that
     /// are made later say why.
     #[must_use]
     pub fn prepare(count: usize, depth: usize) -> Self {
-        let rings = (0..count).map_while(|_| Ring::new(depth.clamp(1, MAX_DEPTH) as u32).ok());
+        let rings = (0..count).map_while(|_| WriteRing::new(depth.clamp(1, MAX_DEPTH) as u32).ok());
         Self(Arc::new(Mutex::new(rings.collect())))
     }
 
     /// One of them that is large enough.
-    pub(super) fn take(&self, depth: usize) -> Option<Ring> {
+    pub(super) fn take(&self, depth: usize) -> Option<WriteRing> {
         let mut rings = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         rings.pop_if(|ring| ring.ring.params().sq_entries() as usize >= depth)
     }

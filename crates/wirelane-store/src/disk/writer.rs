@@ -13,7 +13,7 @@ use wirelane_os::{OsError, Result};
 
 use super::buffers::{Buffer, Buffers};
 use super::file::ALIGNMENT;
-use super::ring::{MAX_DEPTH, Ring, Rings};
+use super::ring::{MAX_DEPTH, Rings, WriteRing};
 
 /// How often a write that could not be begun is tried again.
 const ATTEMPTS: u8 = 100;
@@ -46,7 +46,7 @@ pub struct Done {
 ///
 /// It belongs to one thread at a time. Dropping it waits for what is being written.
 pub struct DirectWriter {
-    ring: Option<Ring>,
+    ring: Option<WriteRing>,
     mode: Mode,
     /// What is being written, at the number that the kernel knows it by.
     flights: Box<[Option<Flight>]>,
@@ -78,7 +78,7 @@ impl DirectWriter {
     #[must_use]
     pub fn with_rings(depth: usize, buffers: &Buffers, rings: &Rings) -> Self {
         let depth = depth.clamp(1, MAX_DEPTH);
-        let mut ring = match rings.take(depth).map_or_else(|| Ring::new(depth as u32), Ok) {
+        let mut ring = match rings.take(depth).map_or_else(|| WriteRing::new(depth as u32), Ok) {
             Ok(ring) => ring,
             Err(error) => return Self::with(None, Mode::Blocking(Some(error)), 1),
         };
@@ -95,7 +95,7 @@ impl DirectWriter {
         Self::with(None, Mode::Blocking(None), 1)
     }
 
-    fn with(ring: Option<Ring>, mode: Mode, depth: usize) -> Self {
+    fn with(ring: Option<WriteRing>, mode: Mode, depth: usize) -> Self {
         let flights = (0..depth).map(|_| None).collect();
         Self { ring, mode, flights, in_flight: 0, done: VecDeque::with_capacity(depth) }
     }
@@ -216,15 +216,15 @@ impl DirectWriter {
     /// Takes in what the kernel has finished; true if there was something.
     fn land(&mut self) -> bool {
         let mut any = false;
-        while let Some((number, answer)) = self.ring.as_mut().and_then(Ring::completion) {
+        while let Some((number, answer)) = self.ring.as_mut().and_then(WriteRing::completion) {
             let slot = usize::try_from(number).ok().and_then(|number| self.flights.get_mut(number));
             let Some(mut flight) = slot.and_then(Option::take) else { continue };
             any = true;
             self.in_flight -= 1;
             match flight.advance(answer) {
-                Progress::Whole => self.finish(flight, Ok(())),
-                Progress::Again => self.launch(flight),
-                Progress::Failed(errno) => {
+                WriteProgress::Whole => self.finish(flight, Ok(())),
+                WriteProgress::Again => self.launch(flight),
+                WriteProgress::Failed(errno) => {
                     let result = Err(flight.error(errno));
                     self.finish(flight, result);
                 }
@@ -256,7 +256,7 @@ impl Drop for DirectWriter {
     }
 }
 
-enum Progress {
+enum WriteProgress {
     Whole,
     Again,
     Failed(i32),
@@ -264,28 +264,28 @@ enum Progress {
 
 impl Flight {
     /// What the answer of the kernel means: bytes written, or a negative errno.
-    fn advance(&mut self, answer: i32) -> Progress {
+    fn advance(&mut self, answer: i32) -> WriteProgress {
         let count = match usize::try_from(answer) {
             // A disk that takes nothing and says nothing: as write_all() of the standard library.
-            Ok(0) => return Progress::Failed(libc::EIO),
+            Ok(0) => return WriteProgress::Failed(libc::EIO),
             Ok(count) => count,
             Err(_)
                 if [libc::EINTR, libc::EAGAIN].contains(&-answer) && self.attempts < ATTEMPTS =>
             {
                 self.attempts += 1;
-                return Progress::Again;
+                return WriteProgress::Again;
             }
-            Err(_) => return Progress::Failed(answer.wrapping_neg()),
+            Err(_) => return WriteProgress::Failed(answer.wrapping_neg()),
         };
         if self.written + count >= self.len {
-            return Progress::Whole;
+            return WriteProgress::Whole;
         }
         // Direct I/O goes on at whole blocks only; some bytes are written twice. Where not even one
         // was written, something ends there, a limit on the size of files for example: the next
         // attempt says what.
         let whole = count - count % ALIGNMENT;
         self.written += if whole == 0 { count } else { whole };
-        Progress::Again
+        WriteProgress::Again
     }
 
     fn write_now(&mut self) -> Result<()> {
@@ -299,9 +299,9 @@ impl Flight {
                 thread::sleep(PAUSE);
             }
             match self.advance(answer) {
-                Progress::Whole => return Ok(()),
-                Progress::Again => {}
-                Progress::Failed(errno) => return Err(self.error(errno)),
+                WriteProgress::Whole => return Ok(()),
+                WriteProgress::Again => {}
+                WriteProgress::Failed(errno) => return Err(self.error(errno)),
             }
         }
     }

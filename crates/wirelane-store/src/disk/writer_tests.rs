@@ -252,23 +252,23 @@ fn answers_of_the_kernel() {
     let (len, offset, token, attempts) = (3 * ALIGNMENT, 1 << 40, 0, 0);
     let mut flight = Flight { file, buffer, len, offset, token, written: 0, attempts };
     // Whole blocks count.
-    assert!(matches!(flight.advance(ALIGNMENT as i32 + 100), Progress::Again));
+    assert!(matches!(flight.advance(ALIGNMENT as i32 + 100), WriteProgress::Again));
     assert_eq!((flight.written, flight.position()), (ALIGNMENT, (1 << 40) + ALIGNMENT as u64));
     // Less than one comes as near as it can to what ends it.
-    assert!(matches!(flight.advance(100), Progress::Again));
+    assert!(matches!(flight.advance(100), WriteProgress::Again));
     assert_eq!(flight.written, ALIGNMENT + 100);
-    assert!(matches!(flight.advance(0), Progress::Failed(libc::EIO)));
-    assert!(matches!(flight.advance(-libc::EFBIG), Progress::Failed(libc::EFBIG)));
+    assert!(matches!(flight.advance(0), WriteProgress::Failed(libc::EIO)));
+    assert!(matches!(flight.advance(-libc::EFBIG), WriteProgress::Failed(libc::EFBIG)));
     assert_eq!(
         flight.error(libc::EFBIG).to_string(),
         "write(8092 bytes at 1099511631972): File too large (EFBIG)"
     );
-    assert!(matches!(flight.advance(2 * ALIGNMENT as i32 - 100), Progress::Whole));
+    assert!(matches!(flight.advance(2 * ALIGNMENT as i32 - 100), WriteProgress::Whole));
     // What passes is tried again, but not for ever.
     for _ in 0..ATTEMPTS {
-        assert!(matches!(flight.advance(-libc::EINTR), Progress::Again));
+        assert!(matches!(flight.advance(-libc::EINTR), WriteProgress::Again));
     }
-    assert!(matches!(flight.advance(-libc::EAGAIN), Progress::Failed(libc::EAGAIN)));
+    assert!(matches!(flight.advance(-libc::EAGAIN), WriteProgress::Failed(libc::EAGAIN)));
 }
 
 #[test]

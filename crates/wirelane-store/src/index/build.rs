@@ -1,17 +1,17 @@
 //! Builds an index while its segment is written.
 //!
-//! The tables store the [`Ends`] of each conversation as one key: both addresses, both ports and
-//! the protocol. A packet therefore costs one hash lookup. When the segment ends, the key of each
-//! conversation is split into the keys of the fields.
+//! The tables store the [`PacketEndpoints`] of each conversation as one key: both addresses, both
+//! ports and the protocol. A packet therefore costs one hash lookup. When the segment ends, the key
+//! of each conversation is split into the keys of the fields.
 
 use crc32fast::hash;
 
-use super::ends::Ends;
-use super::format::{HEADER_LEN, Header, encode_extent};
+use super::ends::PacketEndpoints;
+use super::format::{HEADER_LEN, IndexHeader, encode_extent};
 use super::gather::{gather, pair};
 use super::keys::{Visit, visit_keys};
-use super::table::{Direct, Hashed, Numbers};
-use super::written::Written;
+use super::table::{Direct, Hashed, KeyNumbers};
+use super::written::WrittenField;
 use crate::extent::{Extent, ExtentHeader};
 use crate::key::Field;
 
@@ -27,7 +27,7 @@ const MAX_CONVERSATIONS: u32 = 3 << 19;
 pub struct IndexBuilder {
     segment: u64,
     extents: Vec<Extent>,
-    tables: Tables,
+    tables: KeyTables,
 }
 
 impl IndexBuilder {
@@ -38,7 +38,7 @@ impl IndexBuilder {
     }
 
     fn with_limit(segment: u64, conversations: u32) -> Self {
-        Self { segment, extents: Vec::new(), tables: Tables::new(conversations) }
+        Self { segment, extents: Vec::new(), tables: KeyTables::new(conversations) }
     }
 
     /// Adds a packet of the current extent.
@@ -66,15 +66,15 @@ impl IndexBuilder {
         for extent in &self.extents {
             encode_extent(extent, &mut file);
         }
-        let fields: Vec<Written> = self.tables.finish();
-        let directories: usize = fields.iter().map(Written::directory_len).sum();
+        let fields: Vec<WrittenField> = self.tables.finish();
+        let directories: usize = fields.iter().map(WrittenField::directory_len).sum();
         let mut data_at = (file.len() + directories) as u64;
-        let mut header = Header {
+        let mut header = IndexHeader {
             segment: self.segment,
             extents: self.extents.len() as u32,
             extents_at: HEADER_LEN as u64,
             extents_checksum: hash(&file[HEADER_LEN..]),
-            ..Header::default()
+            ..IndexHeader::default()
         };
         for field in &fields {
             header.fields.push(field.write_directory(data_at, &mut file));
@@ -87,17 +87,17 @@ impl IndexBuilder {
     }
 }
 
-struct Tables {
+struct KeyTables {
     ether_types: Direct,
     vlans: Direct,
     protocols: Direct,
     ipv4: Hashed<2>,
     ipv6: Hashed<5>,
     /// Shared by both hash tables.
-    numbers: Numbers,
+    numbers: KeyNumbers,
 }
 
-impl Tables {
+impl KeyTables {
     fn new(conversations: u32) -> Self {
         Self {
             ether_types: Direct::new(16),
@@ -105,7 +105,7 @@ impl Tables {
             protocols: Direct::new(8),
             ipv4: Hashed::new(),
             ipv6: Hashed::new(),
-            numbers: Numbers::new(conversations),
+            numbers: KeyNumbers::new(conversations),
         }
     }
 
@@ -116,9 +116,9 @@ impl Tables {
         self.numbers.end_extent();
     }
 
-    fn finish(self) -> Vec<Written> {
+    fn finish(self) -> Vec<WrittenField> {
         let direct = |table: &Direct, field| {
-            let (mut out, lists) = (Written::new(field, &[]), table.lists());
+            let (mut out, lists) = (WrittenField::new(field, &[]), table.lists());
             table.values().for_each(|value| out.add(value.into(), lists.of(value)));
             out.end()
         };
@@ -128,14 +128,14 @@ impl Tables {
             direct(&self.protocols, Field::Protocol),
         ];
         let Self { ipv4, ipv6, numbers, .. } = self;
-        let mut keys = Keys::default();
+        let mut keys = ConversationKeys::default();
         for (packed, number) in ipv4.into_keys() {
-            let ends = Ends::<u32>::unpack(packed);
+            let ends = PacketEndpoints::<u32>::unpack(packed);
             keys.ipv4.extend(ends.addresses().iter().map(|address| pair(*address, number)));
             keys.others(&ends, number);
         }
         for (packed, number) in ipv6.into_keys() {
-            let ends = Ends::<u128>::unpack(packed);
+            let ends = PacketEndpoints::<u128>::unpack(packed);
             keys.ipv6.extend(ends.addresses().iter().map(|address| (*address, number)));
             keys.others(&ends, number);
         }
@@ -150,7 +150,7 @@ impl Tables {
     }
 }
 
-impl Visit for Tables {
+impl Visit for KeyTables {
     #[inline]
     fn short(&mut self, field: Field, value: u16) {
         match field {
@@ -161,27 +161,27 @@ impl Visit for Tables {
     }
 
     #[inline]
-    fn ipv4(&mut self, ends: &Ends<u32>) {
+    fn ipv4(&mut self, ends: &PacketEndpoints<u32>) {
         self.ipv4.mark(ends.pack(), &mut self.numbers);
     }
 
     #[inline]
-    fn ipv6(&mut self, ends: &Ends<u128>) {
+    fn ipv6(&mut self, ends: &PacketEndpoints<u128>) {
         self.ipv6.mark(ends.pack(), &mut self.numbers);
     }
 }
 
 /// Keys with the numbers of their conversations.
 #[derive(Default)]
-struct Keys {
+struct ConversationKeys {
     ipv4: Vec<u64>,
     ipv6: Vec<(u128, u32)>,
     ports: Vec<u64>,
     flows: Vec<u64>,
 }
 
-impl Keys {
-    fn others<A: Copy + Into<u128>>(&mut self, ends: &Ends<A>, number: u32) {
+impl ConversationKeys {
+    fn others<A: Copy + Into<u128>>(&mut self, ends: &PacketEndpoints<A>, number: u32) {
         self.ports.extend(ends.ports().map(|port| pair(port.into(), number)));
         self.flows.extend(ends.flow().map(|flow| pair(flow.key(), number)));
     }

@@ -8,7 +8,7 @@ const MAX_EXTENSIONS: usize = 8;
 
 /// Addresses and ports of a packet, and which of them are keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Ends<A> {
+pub(super) struct PacketEndpoints<A> {
     addresses: [A; 2],
     /// Source port, destination port (16 bits each), 16 bits of 0, protocol (8 bits), and the form:
     /// see below.
@@ -24,7 +24,7 @@ const PORTS: u64 = 3 * PORT;
 const FLOW: u64 = 0x10;
 const FLOW_PORTS: u64 = 0x20;
 
-impl<A: Copy + Into<u128>> Ends<A> {
+impl<A: Copy + Into<u128>> PacketEndpoints<A> {
     /// The addresses that are keys.
     pub(super) fn addresses(&self) -> &[A] {
         &self.addresses[..((self.rest & ADDRESSES) as usize).min(2)]
@@ -71,7 +71,7 @@ impl<A: Copy + Into<u128>> Ends<A> {
     }
 }
 
-impl Ends<u32> {
+impl PacketEndpoints<u32> {
     /// Packs the ends for the hash table.
     #[inline]
     pub(super) fn pack(&self) -> [u64; 2] {
@@ -102,7 +102,7 @@ impl Ends<u32> {
     }
 }
 
-impl Ends<u128> {
+impl PacketEndpoints<u128> {
     /// Packs the ends for the hash table.
     #[inline]
     pub(super) fn pack(&self) -> [u64; 5] {

@@ -29,7 +29,7 @@ pub(super) const BLOCK_SIZE: usize = 4096;
 
 /// The header of an index file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Header {
+pub(super) struct IndexHeader {
     /// The random number of the segment.
     pub(super) segment: u64,
     /// Bytes of the whole file.
@@ -61,7 +61,7 @@ pub(super) struct FieldEntry {
 
 /// A block in the directory of its field.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Block {
+pub(super) struct FieldBlock {
     /// Its first key.
     pub(super) first: u128,
     pub(super) offset: u64,
@@ -73,7 +73,7 @@ pub(super) struct Block {
 /// The reason why a file is invalid.
 pub(super) type Fault = &'static str;
 
-impl Header {
+impl IndexHeader {
     pub(super) fn encode(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(HEADER_LEN);
         out.extend_from_slice(&MAGIC);
@@ -160,7 +160,7 @@ pub(super) fn decode_extent(segment: u64, bytes: &[u8]) -> Extent {
     Extent { offset: long(bytes, 0), header }
 }
 
-impl Block {
+impl FieldBlock {
     pub(super) fn encode(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(&self.first.to_le_bytes());
         out.extend_from_slice(&self.offset.to_le_bytes());

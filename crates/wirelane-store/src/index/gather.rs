@@ -1,14 +1,14 @@
 //! Turns conversations and their extents into the keys of a field and their extents.
 
-use super::table::{Lists, Numbers};
-use super::written::Written;
+use super::table::{KeyNumbers, Lists};
+use super::written::WrittenField;
 use crate::key::Field;
 
 /// Fewer extents are sorted; more are collected in a bitmap.
 const FEW: usize = 32;
 
 /// A key and the number of a conversation with it.
-pub(super) trait Pair: Copy + Ord {
+pub(super) trait KeyPair: Copy + Ord {
     /// The key.
     fn key(self) -> u128;
     /// The number.
@@ -20,7 +20,7 @@ pub(super) fn pair(key: u32, number: u32) -> u64 {
     u64::from(key) << 32 | u64::from(number)
 }
 
-impl Pair for u64 {
+impl KeyPair for u64 {
     fn key(self) -> u128 {
         (self >> 32).into()
     }
@@ -29,7 +29,7 @@ impl Pair for u64 {
     }
 }
 
-impl Pair for (u128, u32) {
+impl KeyPair for (u128, u32) {
     fn key(self) -> u128 {
         self.0
     }
@@ -39,14 +39,14 @@ impl Pair for (u128, u32) {
 }
 
 /// The field with these keys, each with all extents of its conversations.
-pub(super) fn gather<P: Pair>(
+pub(super) fn gather<P: KeyPair>(
     field: Field,
     mut pairs: Vec<P>,
     lists: &Lists,
-    numbers: &Numbers,
-) -> Written {
+    numbers: &KeyNumbers,
+) -> WrittenField {
     pairs.sort_unstable();
-    let mut out = Written::new(field, numbers.overflow());
+    let mut out = WrittenField::new(field, numbers.overflow());
     let mut union = Union { words: vec![0; numbers.extents().div_ceil(64)], extents: Vec::new() };
     for same in pairs.chunk_by(|one, next| one.key() == next.key()) {
         let key = same[0].key();
@@ -66,7 +66,7 @@ struct Union {
 }
 
 impl Union {
-    fn of<P: Pair>(&mut self, pairs: &[P], lists: &Lists) -> &[u32] {
+    fn of<P: KeyPair>(&mut self, pairs: &[P], lists: &Lists) -> &[u32] {
         self.extents.clear();
         let all = pairs.iter().map(|pair| lists.of(pair.number()));
         if all.clone().map(<[u32]>::len).sum::<usize>() <= FEW {

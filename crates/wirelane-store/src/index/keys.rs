@@ -1,6 +1,6 @@
 //! The keys of a packet, as in the table of the [module](super) documentation.
 
-use super::ends::Ends;
+use super::ends::PacketEndpoints;
 use super::flow::FlowId;
 use super::layout::{Layout, TAGS};
 use super::load::{FRAGMENT, IPV4, IPV6, short};
@@ -16,7 +16,7 @@ impl FlowId {
     /// The flow of a packet.
     #[must_use]
     pub fn of(link_type: u16, data: &[u8]) -> Option<Self> {
-        let mut wanted = Wanted(None);
+        let mut wanted = FlowOnly(None);
         visit_keys(link_type, data, &mut wanted);
         wanted.0
     }
@@ -27,9 +27,9 @@ pub(super) trait Visit {
     /// A key of `EtherType`, `Vlan` or `Protocol`.
     fn short(&mut self, field: Field, value: u16);
     /// Its other keys, if it is IPv4 or ARP.
-    fn ipv4(&mut self, ends: &Ends<u32>);
+    fn ipv4(&mut self, ends: &PacketEndpoints<u32>);
     /// Its other keys, if it is IPv6.
-    fn ipv6(&mut self, ends: &Ends<u128>);
+    fn ipv6(&mut self, ends: &PacketEndpoints<u128>);
 }
 
 /// Passes the keys of a packet to `visit`.
@@ -94,7 +94,7 @@ fn visit_network(ether_type: u16, data: &[u8], visit: &mut impl Visit) {
         IPV4 => {
             let Some(&protocol) = data.get(9) else { return };
             visit.short(Field::Protocol, protocol.into());
-            visit.ipv4(&Ends::of_ipv4(protocol, data));
+            visit.ipv4(&PacketEndpoints::of_ipv4(protocol, data));
         }
         IPV6 => {
             let Some(&next) = data.get(6) else { return };
@@ -104,9 +104,9 @@ fn visit_network(ether_type: u16, data: &[u8], visit: &mut impl Visit) {
             {
                 visit.short(Field::Protocol, behind.into());
             }
-            visit.ipv6(&Ends::of_ipv6(next, data));
+            visit.ipv6(&PacketEndpoints::of_ipv6(next, data));
         }
-        0x0806 | 0x8035 => visit.ipv4(&Ends::of_arp(data)),
+        0x0806 | 0x8035 => visit.ipv4(&PacketEndpoints::of_arp(data)),
         _ => {}
     }
 }
@@ -115,7 +115,7 @@ fn visit_network(ether_type: u16, data: &[u8], visit: &mut impl Visit) {
 struct Each<F>(F);
 
 impl<F: FnMut(Field, u128)> Each<F> {
-    fn ends<A: Copy + Into<u128>>(&mut self, field: Field, ends: &Ends<A>) {
+    fn ends<A: Copy + Into<u128>>(&mut self, field: Field, ends: &PacketEndpoints<A>) {
         ends.addresses().iter().for_each(|address| (self.0)(field, (*address).into()));
         ends.ports().for_each(|port| (self.0)(Field::Port, port.into()));
         if let Some(flow) = ends.flow() {
@@ -128,23 +128,23 @@ impl<F: FnMut(Field, u128)> Visit for Each<F> {
     fn short(&mut self, field: Field, value: u16) {
         (self.0)(field, value.into());
     }
-    fn ipv4(&mut self, ends: &Ends<u32>) {
+    fn ipv4(&mut self, ends: &PacketEndpoints<u32>) {
         self.ends(Field::Ipv4, ends);
     }
-    fn ipv6(&mut self, ends: &Ends<u128>) {
+    fn ipv6(&mut self, ends: &PacketEndpoints<u128>) {
         self.ends(Field::Ipv6, ends);
     }
 }
 
 /// Stores only the flow.
-struct Wanted(Option<FlowId>);
+struct FlowOnly(Option<FlowId>);
 
-impl Visit for Wanted {
+impl Visit for FlowOnly {
     fn short(&mut self, _: Field, _: u16) {}
-    fn ipv4(&mut self, ends: &Ends<u32>) {
+    fn ipv4(&mut self, ends: &PacketEndpoints<u32>) {
         self.0 = ends.flow();
     }
-    fn ipv6(&mut self, ends: &Ends<u128>) {
+    fn ipv6(&mut self, ends: &PacketEndpoints<u128>) {
         self.0 = ends.flow();
     }
 }

@@ -6,7 +6,8 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use super::format::{
-    BLOCK_LEN, Block, EXTENT_LEN, Fault, FieldEntry, HEADER_LEN, Header, decode_extent, is_whole,
+    BLOCK_LEN, EXTENT_LEN, Fault, FieldBlock, FieldEntry, HEADER_LEN, IndexHeader, decode_extent,
+    is_whole,
 };
 use super::sets;
 use crate::error::{Error, Result};
@@ -17,10 +18,10 @@ use crate::key::{Field, Term};
 
 /// The index of a segment.
 pub struct Index {
-    source: Source,
+    source: IndexBytes,
     /// Its name in errors.
     name: String,
-    header: Header,
+    header: IndexHeader,
     extents: Vec<Extent>,
 }
 
@@ -40,7 +41,7 @@ impl Index {
     /// As [`open`](Self::open).
     pub(crate) fn from_file(file: File, path: &Path) -> Result<Self> {
         let len = len_without_holes(&file).map_err(|error| Error::io(path, "examine", &error))?;
-        Self::from_source(Source::File { file, len }, path.display().to_string())
+        Self::from_source(IndexBytes::File { file, len }, path.display().to_string())
     }
 
     /// The index in the bytes of [`IndexBuilder::finish`](super::IndexBuilder::finish); `name` is
@@ -49,10 +50,10 @@ impl Index {
     /// # Errors
     /// As [`open`](Self::open).
     pub fn from_bytes(bytes: Vec<u8>, name: impl Into<String>) -> Result<Self> {
-        Self::from_source(Source::Bytes(bytes), name.into())
+        Self::from_source(IndexBytes::Bytes(bytes), name.into())
     }
 
-    fn from_source(source: Source, name: String) -> Result<Self> {
+    fn from_source(source: IndexBytes, name: String) -> Result<Self> {
         match read_start(&source) {
             Ok((header, extents)) => Ok(Self { source, name, header, extents }),
             Err(failure) => Err(failure.of(&name)),
@@ -107,7 +108,7 @@ impl Index {
         &self,
         entry: &FieldEntry,
         ranges: &[(u128, u128)],
-    ) -> std::result::Result<ExtentSet, Failure> {
+    ) -> std::result::Result<ExtentSet, NoAnswer> {
         let universe = self.extents.len();
         let mut found = ExtentSet::none(universe);
         let bytes = self.source.read(entry.directory_at, entry.directory_len)?;
@@ -120,7 +121,7 @@ impl Index {
         };
         let wrong = "a directory is wrong";
         sets::decode(&mut overflow, universe, Some(&mut found)).ok_or(wrong)?;
-        let block = |at: usize| Block::decode(&blocks[at * BLOCK_LEN..]);
+        let block = |at: usize| FieldBlock::decode(&blocks[at * BLOCK_LEN..]);
         let count = blocks.len() / BLOCK_LEN;
         let mut unread = 0;
         for (at, (first, last)) in ranges.iter().enumerate() {
@@ -136,10 +137,10 @@ impl Index {
     /// Adds the extents of a block's keys in one of the ranges.
     fn search_block(
         &self,
-        block: &Block,
+        block: &FieldBlock,
         mut ranges: &[(u128, u128)],
         found: &mut ExtentSet,
-    ) -> std::result::Result<(), Failure> {
+    ) -> std::result::Result<(), NoAnswer> {
         let bytes = self.source.read(block.offset, block.len.into())?;
         if !is_whole(&bytes, block.checksum) {
             return Err("a block is damaged".into());
@@ -170,9 +171,9 @@ fn last_not_above(key: u128, count: usize, at: impl Fn(usize) -> u128) -> usize 
     low.saturating_sub(1)
 }
 
-fn read_start(source: &Source) -> std::result::Result<(Header, Vec<Extent>), Failure> {
+fn read_start(source: &IndexBytes) -> std::result::Result<(IndexHeader, Vec<Extent>), NoAnswer> {
     let start = source.read(0, HEADER_LEN as u64)?;
-    let header = Header::decode(start.first_chunk().ok_or("it is cut off")?)?;
+    let header = IndexHeader::decode(start.first_chunk().ok_or("it is cut off")?)?;
     if source.len() != header.file_len {
         return Err("it is cut off".into());
     }
@@ -187,7 +188,7 @@ fn read_start(source: &Source) -> std::result::Result<(Header, Vec<Extent>), Fai
 }
 
 /// The location of the bytes.
-enum Source {
+enum IndexBytes {
     /// `len` is the real length of the file, and limits the memory that is allocated.
     File {
         file: File,
@@ -196,7 +197,7 @@ enum Source {
     Bytes(Vec<u8>),
 }
 
-impl Source {
+impl IndexBytes {
     fn len(&self) -> u64 {
         match self {
             Self::File { len, .. } => *len,
@@ -205,7 +206,7 @@ impl Source {
     }
 
     /// Reads exactly these bytes.
-    fn read(&self, offset: u64, len: u64) -> std::result::Result<Vec<u8>, Failure> {
+    fn read(&self, offset: u64, len: u64) -> std::result::Result<Vec<u8>, NoAnswer> {
         let end = offset.checked_add(len).filter(|end| *end <= self.len());
         let (Some(_), Ok(len)) = (end, usize::try_from(len)) else {
             return Err("it is cut off".into());
@@ -222,12 +223,12 @@ impl Source {
 }
 
 /// Why there is no answer.
-enum Failure {
+enum NoAnswer {
     Io(io::Error),
     Fault(Fault),
 }
 
-impl Failure {
+impl NoAnswer {
     fn of(self, name: &str) -> Error {
         match self {
             Self::Io(error) => Error::io(Path::new(name), "read", &error),
@@ -239,13 +240,13 @@ impl Failure {
     }
 }
 
-impl From<io::Error> for Failure {
+impl From<io::Error> for NoAnswer {
     fn from(error: io::Error) -> Self {
         Self::Io(error)
     }
 }
 
-impl From<Fault> for Failure {
+impl From<Fault> for NoAnswer {
     fn from(fault: Fault) -> Self {
         Self::Fault(fault)
     }

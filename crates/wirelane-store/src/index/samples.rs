@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 /// A packet of any link type.
 #[derive(Clone, Debug)]
-pub(super) struct Sample {
+pub(super) struct IndexSample {
     tags: Vec<u8>,
     ether_type: u16,
     network: Vec<u8>,
@@ -12,7 +12,7 @@ pub(super) struct Sample {
     cut: usize,
 }
 
-impl Sample {
+impl IndexSample {
     pub(super) fn bytes(&self, link_type: u16) -> Vec<u8> {
         let ether_type = self.ether_type.to_be_bytes();
         let link = match link_type {
@@ -28,7 +28,7 @@ impl Sample {
 }
 
 /// Packets that often match the tests' expressions.
-pub(super) fn samples() -> impl Strategy<Value = Sample> {
+pub(super) fn samples() -> impl Strategy<Value = IndexSample> {
     let byte =
         |likely: &'static [u8]| prop_oneof![9 => prop::sample::select(likely), 1 => any::<u8>()];
     let short =
@@ -68,7 +68,7 @@ pub(super) fn samples() -> impl Strategy<Value = Sample> {
             if protocol == 44 {
                 network[40] = [6, 17, 58][usize::from(ports[1]) % 3];
             }
-            Sample { tags: tags.flatten().collect(), ether_type: kind, network, cut }
+            IndexSample { tags: tags.flatten().collect(), ether_type: kind, network, cut }
         },
     )
 }

@@ -4,13 +4,13 @@ use std::hash::{BuildHasher, RandomState};
 
 /// For each extent, the numbers of the keys in it, each once.
 #[derive(Default)]
-struct Log {
+struct ExtentLog {
     entries: Vec<u32>,
     /// The number of entries at the end of each extent.
     ends: Vec<usize>,
 }
 
-impl Log {
+impl ExtentLog {
     fn end_extent(&mut self) {
         self.ends.push(self.entries.len());
     }
@@ -59,13 +59,13 @@ pub(super) struct Direct {
     /// For each value, the last extent with it, plus 1.
     seen: Box<[u32]>,
     extent: u32,
-    log: Log,
+    log: ExtentLog,
 }
 
 impl Direct {
     pub(super) fn new(bits: u32) -> Self {
         let seen = vec![0; 1 << bits].into_boxed_slice();
-        Self { seen, extent: 1, log: Log::default() }
+        Self { seen, extent: 1, log: ExtentLog::default() }
     }
 
     /// Adds a value of the current extent.
@@ -96,19 +96,19 @@ impl Direct {
 }
 
 /// Assigns numbers to keys in order of first occurrence, and logs them.
-pub(super) struct Numbers {
+pub(super) struct KeyNumbers {
     count: u32,
     limit: u32,
     extent: u32,
-    log: Log,
+    log: ExtentLog,
     /// Extents with keys beyond the limit.
     overflow: Vec<u32>,
 }
 
-impl Numbers {
+impl KeyNumbers {
     /// Assigns up to `limit` numbers.
     pub(super) fn new(limit: u32) -> Self {
-        Self { count: 0, limit, extent: 1, log: Log::default(), overflow: Vec::new() }
+        Self { count: 0, limit, extent: 1, log: ExtentLog::default(), overflow: Vec::new() }
     }
 
     pub(super) fn end_extent(&mut self) {
@@ -149,14 +149,14 @@ impl Numbers {
 /// A hash table of keys of `N` words.
 pub(super) struct Hashed<const N: usize> {
     /// A power of two.
-    slots: Box<[Slot<N>]>,
+    slots: Box<[KeySlot<N>]>,
     len: usize,
     /// Makes the hash unpredictable for senders of packets.
     seeds: [u64; 2],
 }
 
 #[derive(Clone, Copy)]
-struct Slot<const N: usize> {
+struct KeySlot<const N: usize> {
     key: [u64; N],
     /// The last extent with it, plus 1; 0 in an empty slot.
     seen: u32,
@@ -171,7 +171,7 @@ impl<const N: usize> Hashed<N> {
 
     /// Adds a key of the current extent.
     #[inline]
-    pub(super) fn mark(&mut self, key: [u64; N], numbers: &mut Numbers) {
+    pub(super) fn mark(&mut self, key: [u64; N], numbers: &mut KeyNumbers) {
         let mask = self.slots.len() - 1;
         let mut at = place(&key, self.seeds) & mask;
         loop {
@@ -191,9 +191,9 @@ impl<const N: usize> Hashed<N> {
     }
 
     #[cold]
-    fn insert(&mut self, key: [u64; N], at: usize, numbers: &mut Numbers) {
+    fn insert(&mut self, key: [u64; N], at: usize, numbers: &mut KeyNumbers) {
         let Some(number) = numbers.next() else { return };
-        self.slots[at] = Slot { key, seen: numbers.extent, number };
+        self.slots[at] = KeySlot { key, seen: numbers.extent, number };
         self.len += 1;
         if self.len * 4 > self.slots.len() * 3 {
             self.grow();
@@ -219,8 +219,8 @@ impl<const N: usize> Hashed<N> {
     }
 }
 
-fn empty<const N: usize>(len: usize) -> Box<[Slot<N>]> {
-    vec![Slot { key: [0; N], seen: 0, number: 0 }; len].into_boxed_slice()
+fn empty<const N: usize>(len: usize) -> Box<[KeySlot<N>]> {
+    vec![KeySlot { key: [0; N], seen: 0, number: 0 }; len].into_boxed_slice()
 }
 
 #[inline]
@@ -241,7 +241,7 @@ mod tests {
     #[test]
     fn values_come_with_their_extents() {
         let (mut direct, mut hashed) = (Direct::new(16), Hashed::<2>::new());
-        let mut numbers = Numbers::new(100);
+        let mut numbers = KeyNumbers::new(100);
         for extent in [&[7, 3, 7][..], &[], &[3, 65_535], &[0, 3]] {
             for key in extent {
                 direct.mark(*key);
@@ -264,7 +264,7 @@ mod tests {
 
     #[test]
     fn a_table_grows_and_the_limit_names_the_extents() {
-        let (mut table, mut numbers) = (Hashed::<5>::new(), Numbers::new(5000));
+        let (mut table, mut numbers) = (Hashed::<5>::new(), KeyNumbers::new(5000));
         let key = |at: u64| [at << 40, 0, at, 0, at];
         for extent in 0..4 {
             for at in (0..4000).filter(|_| extent != 2) {

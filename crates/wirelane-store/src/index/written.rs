@@ -2,15 +2,15 @@
 
 use crc32fast::hash;
 
-use super::format::{BLOCK_LEN, BLOCK_SIZE, Block, FieldEntry};
+use super::format::{BLOCK_LEN, BLOCK_SIZE, FieldBlock, FieldEntry};
 use super::sets;
 use crate::key::Field;
 
 /// A field in the format of the index file.
-pub(super) struct Written {
+pub(super) struct WrittenField {
     field: Field,
     /// Their offsets are relative to the start of `data`.
-    blocks: Vec<Block>,
+    blocks: Vec<FieldBlock>,
     data: Vec<u8>,
     keys: u64,
     /// The encoded set of extents with unlisted keys.
@@ -19,7 +19,7 @@ pub(super) struct Written {
     block: Option<(usize, u128, u128)>,
 }
 
-impl Written {
+impl WrittenField {
     pub(super) fn new(field: Field, overflow: &[u32]) -> Self {
         let (blocks, mut bytes) = (Vec::new(), Vec::new());
         sets::encode(overflow, &mut bytes);
@@ -42,7 +42,7 @@ impl Written {
         if let Some((start, first, _)) = self.block.take() {
             let bytes = &self.data[start..];
             let (offset, len) = (start as u64, bytes.len() as u32);
-            self.blocks.push(Block { first, offset, len, checksum: hash(bytes) });
+            self.blocks.push(FieldBlock { first, offset, len, checksum: hash(bytes) });
         }
     }
 
@@ -66,7 +66,7 @@ impl Written {
     pub(super) fn write_directory(&self, data_at: u64, file: &mut Vec<u8>) -> FieldEntry {
         let start = file.len();
         for block in &self.blocks {
-            Block { offset: data_at + block.offset, ..*block }.encode(file);
+            FieldBlock { offset: data_at + block.offset, ..*block }.encode(file);
         }
         file.extend_from_slice(&self.overflow);
         FieldEntry {

@@ -7,17 +7,17 @@ use crate::key::Term;
 
 /// A condition among [`Conditions`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) struct Condition(u32);
+pub(super) struct ExtentCondition(u32);
 
-impl Condition {
+impl ExtentCondition {
     /// No extent satisfies it.
     pub(super) const NONE: Self = Self(0);
     /// Every extent satisfies it.
     pub(super) const ALL: Self = Self(1);
 
     /// Its form, in a list of [`Conditions::extract`].
-    pub(super) fn of(self, forms: &[Form]) -> Form {
-        forms.get(self.place()).copied().unwrap_or(Form::All)
+    pub(super) fn of(self, forms: &[ConditionForm]) -> ConditionForm {
+        forms.get(self.place()).copied().unwrap_or(ConditionForm::All)
     }
 
     fn place(self) -> usize {
@@ -27,20 +27,20 @@ impl Condition {
 
 /// The form of a condition. Its parts were made before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Form {
+pub(super) enum ConditionForm {
     None,
     All,
     /// The extent has a key in the range.
     Term(Term),
-    Both(Condition, Condition),
-    Either(Condition, Condition),
+    Both(ExtentCondition, ExtentCondition),
+    Either(ExtentCondition, ExtentCondition),
 }
 
 /// Conditions with shared parts: equal conditions exist once.
 #[derive(Debug)]
 pub(super) struct Conditions {
-    forms: Vec<Form>,
-    known: HashMap<Form, Condition>,
+    forms: Vec<ConditionForm>,
+    known: HashMap<ConditionForm, ExtentCondition>,
 }
 
 /// The most steps to find out whether one condition implies another.
@@ -49,26 +49,26 @@ const STEPS: u32 = 32;
 impl Conditions {
     pub(super) fn new() -> Self {
         let mut new = Self { forms: Vec::new(), known: HashMap::new() };
-        new.add(Form::None);
-        new.add(Form::All);
+        new.add(ConditionForm::None);
+        new.add(ConditionForm::All);
         new
     }
 
-    pub(super) fn term(&mut self, term: Term) -> Condition {
-        self.add(Form::Term(term))
+    pub(super) fn term(&mut self, term: Term) -> ExtentCondition {
+        self.add(ConditionForm::Term(term))
     }
 
-    pub(super) fn both(&mut self, one: Condition, two: Condition) -> Condition {
+    pub(super) fn both(&mut self, one: ExtentCondition, two: ExtentCondition) -> ExtentCondition {
         if self.implies(one, two, &mut STEPS.clone()) {
             return one;
         }
         if self.implies(two, one, &mut STEPS.clone()) {
             return two;
         }
-        self.add(Form::Both(one, two))
+        self.add(ConditionForm::Both(one, two))
     }
 
-    pub(super) fn either(&mut self, one: Condition, two: Condition) -> Condition {
+    pub(super) fn either(&mut self, one: ExtentCondition, two: ExtentCondition) -> ExtentCondition {
         if self.implies(one, two, &mut STEPS.clone()) {
             return two;
         }
@@ -76,7 +76,7 @@ impl Conditions {
             return one;
         }
         let forms = (self.form(one), self.form(two));
-        if let (Form::Both(a, rest), Form::Both(b, same)) = forms
+        if let (ConditionForm::Both(a, rest), ConditionForm::Both(b, same)) = forms
             && rest == same
         {
             let start = self.either(a, b);
@@ -99,24 +99,35 @@ impl Conditions {
     }
 
     /// Like [`Conditions::either`], without simplification.
-    fn alternatives(&mut self, one: Condition, two: Condition) -> Condition {
+    fn alternatives(&mut self, one: ExtentCondition, two: ExtentCondition) -> ExtentCondition {
         match (one, two) {
-            (Condition::NONE, other) | (other, Condition::NONE) => other,
+            (ExtentCondition::NONE, other) | (other, ExtentCondition::NONE) => other,
             (one, two) if one == two => one,
-            (one, two) => self.add(Form::Either(one, two)),
+            (one, two) => self.add(ConditionForm::Either(one, two)),
         }
     }
 
     /// `condition` without the alternatives that imply `other`; `None` if there are none.
-    fn beside(&mut self, condition: Condition, other: Condition) -> Option<Condition> {
+    fn beside(
+        &mut self,
+        condition: ExtentCondition,
+        other: ExtentCondition,
+    ) -> Option<ExtentCondition> {
         let rest = self.without(condition, other, &mut STEPS.clone());
         (rest != condition).then_some(rest)
     }
 
-    fn without(&mut self, condition: Condition, other: Condition, steps: &mut u32) -> Condition {
-        let (Form::Either(a, b), Some(left)) = (self.form(condition), steps.checked_sub(1)) else {
+    fn without(
+        &mut self,
+        condition: ExtentCondition,
+        other: ExtentCondition,
+        steps: &mut u32,
+    ) -> ExtentCondition {
+        let (ConditionForm::Either(a, b), Some(left)) =
+            (self.form(condition), steps.checked_sub(1))
+        else {
             let implied = self.implies(condition, other, steps);
-            return if implied { Condition::NONE } else { condition };
+            return if implied { ExtentCondition::NONE } else { condition };
         };
         *steps = left;
         let (first, second) = (self.without(a, other, steps), self.without(b, other, steps));
@@ -124,11 +135,12 @@ impl Conditions {
     }
 
     /// `condition` and all its parts. The condition itself is last.
-    pub(super) fn extract(&self, condition: Condition) -> Vec<Form> {
+    pub(super) fn extract(&self, condition: ExtentCondition) -> Vec<ConditionForm> {
         let mut used = vec![false; condition.place() + 1];
         used[condition.place()] = true;
         for place in (0..used.len()).rev().filter(|place| *place > 1) {
-            if let (true, Form::Both(a, b) | Form::Either(a, b)) = (used[place], self.forms[place])
+            if let (true, ConditionForm::Both(a, b) | ConditionForm::Either(a, b)) =
+                (used[place], self.forms[place])
             {
                 used[a.place()] = true;
                 used[b.place()] = true;
@@ -137,10 +149,10 @@ impl Conditions {
         let mut places = vec![0; used.len()];
         let mut forms = Vec::new();
         for place in (0..used.len()).filter(|place| used[*place]) {
-            let moved = |condition: Condition| Condition(places[condition.place()]);
+            let moved = |condition: ExtentCondition| ExtentCondition(places[condition.place()]);
             let form = match self.forms[place] {
-                Form::Both(a, b) => Form::Both(moved(a), moved(b)),
-                Form::Either(a, b) => Form::Either(moved(a), moved(b)),
+                ConditionForm::Both(a, b) => ConditionForm::Both(moved(a), moved(b)),
+                ConditionForm::Either(a, b) => ConditionForm::Either(moved(a), moved(b)),
                 other => other,
             };
             places[place] = forms.len() as u32;
@@ -149,12 +161,12 @@ impl Conditions {
         forms
     }
 
-    fn form(&self, condition: Condition) -> Form {
+    fn form(&self, condition: ExtentCondition) -> ConditionForm {
         self.forms[condition.place()]
     }
 
-    fn add(&mut self, form: Form) -> Condition {
-        let next = Condition(self.forms.len() as u32);
+    fn add(&mut self, form: ConditionForm) -> ExtentCondition {
+        let next = ExtentCondition(self.forms.len() as u32);
         let condition = *self.known.entry(form).or_insert(next);
         if condition == next {
             self.forms.push(form);
@@ -164,25 +176,31 @@ impl Conditions {
 
     /// Whether every extent that satisfies `one` satisfies `two`; `false` also if deciding takes
     /// too many steps.
-    fn implies(&self, one: Condition, two: Condition, steps: &mut u32) -> bool {
-        if one == two || one == Condition::NONE || two == Condition::ALL {
+    fn implies(&self, one: ExtentCondition, two: ExtentCondition, steps: &mut u32) -> bool {
+        if one == two || one == ExtentCondition::NONE || two == ExtentCondition::ALL {
             return true;
         }
         let Some(left) = steps.checked_sub(1) else { return false };
         *steps = left;
         match (self.form(one), self.form(two)) {
-            (Form::All, _) | (_, Form::None) => false,
-            (Form::Term(one), Form::Term(two)) => {
+            (ConditionForm::All, _) | (_, ConditionForm::None) => false,
+            (ConditionForm::Term(one), ConditionForm::Term(two)) => {
                 one.field == two.field && two.first <= one.first && one.last <= two.last
             }
-            (Form::Either(a, b), _) => self.implies(a, two, steps) && self.implies(b, two, steps),
-            (_, Form::Both(a, b)) => self.implies(one, a, steps) && self.implies(one, b, steps),
-            (_, Form::Either(a, b))
+            (ConditionForm::Either(a, b), _) => {
+                self.implies(a, two, steps) && self.implies(b, two, steps)
+            }
+            (_, ConditionForm::Both(a, b)) => {
+                self.implies(one, a, steps) && self.implies(one, b, steps)
+            }
+            (_, ConditionForm::Either(a, b))
                 if self.implies(one, a, steps) || self.implies(one, b, steps) =>
             {
                 true
             }
-            (Form::Both(a, b), _) => self.implies(a, two, steps) || self.implies(b, two, steps),
+            (ConditionForm::Both(a, b), _) => {
+                self.implies(a, two, steps) || self.implies(b, two, steps)
+            }
             _ => false,
         }
     }
@@ -191,7 +209,7 @@ impl Conditions {
 /// The extents that satisfy the last of `forms`, from [`Conditions::extract`]. Looks up only the
 /// terms that matter.
 pub(super) fn evaluate<E>(
-    forms: &[Form],
+    forms: &[ConditionForm],
     universe: usize,
     mut lookup: impl FnMut(&Term) -> Result<ExtentSet, E>,
 ) -> Result<ExtentSet, E> {
@@ -201,11 +219,11 @@ pub(super) fn evaluate<E>(
     while let Some(place) = open.last().copied() {
         let set = match forms[place] {
             _ if found[place].is_some() => None,
-            Form::None => Some(ExtentSet::none(universe)),
-            Form::All => Some(ExtentSet::all(universe)),
-            Form::Term(term) => Some(lookup(&term)?),
+            ConditionForm::None => Some(ExtentSet::none(universe)),
+            ConditionForm::All => Some(ExtentSet::all(universe)),
+            ConditionForm::Term(term) => Some(lookup(&term)?),
             // Later tests of a program are narrower, such as the address after the EtherType.
-            Form::Both(a, b) => match (&found[b.place()], &found[a.place()]) {
+            ConditionForm::Both(a, b) => match (&found[b.place()], &found[a.place()]) {
                 (Some(b), _) if b.is_empty() => Some(b.clone()),
                 (Some(b), Some(a)) => {
                     let mut both = a.clone();
@@ -217,7 +235,7 @@ pub(super) fn evaluate<E>(
                     continue;
                 }
             },
-            Form::Either(a, b) => match (&found[a.place()], &found[b.place()]) {
+            ConditionForm::Either(a, b) => match (&found[a.place()], &found[b.place()]) {
                 (Some(a), _) if a.count() == universe => Some(a.clone()),
                 (Some(a), Some(b)) => {
                     let mut either = a.clone();

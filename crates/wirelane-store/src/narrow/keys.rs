@@ -1,6 +1,6 @@
 //! Conditions on keys that a caller builds by hand.
 
-use super::condition::{Condition, Conditions};
+use super::condition::{Conditions, ExtentCondition};
 use crate::key::Term;
 
 /// The keys that an extent must have to be read.
@@ -15,14 +15,14 @@ pub enum Keys {
 }
 
 impl Keys {
-    pub(super) fn condition(&self, conditions: &mut Conditions) -> Condition {
+    pub(super) fn condition(&self, conditions: &mut Conditions) -> ExtentCondition {
         match self {
             Self::Term(term) => conditions.term(*term),
-            Self::All(all) => all.iter().fold(Condition::ALL, |condition, keys| {
+            Self::All(all) => all.iter().fold(ExtentCondition::ALL, |condition, keys| {
                 let next = keys.condition(conditions);
                 conditions.both(condition, next)
             }),
-            Self::Any(any) => any.iter().fold(Condition::NONE, |condition, keys| {
+            Self::Any(any) => any.iter().fold(ExtentCondition::NONE, |condition, keys| {
                 let next = keys.condition(conditions);
                 conditions.either(condition, next)
             }),

@@ -25,10 +25,10 @@ use std::fmt;
 
 use wirelane_filter::Program;
 
-use self::condition::{Condition, Conditions, Form};
+use self::condition::{ConditionForm, Conditions, ExtentCondition};
 
 pub use self::keys::Keys;
-use self::state::State;
+use self::state::PathState;
 use crate::extent_set::ExtentSet;
 use crate::index::Layout;
 use crate::key::Term;
@@ -37,7 +37,7 @@ use crate::key::Term;
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// The last form is the condition.
-    forms: Vec<Form>,
+    forms: Vec<ConditionForm>,
 }
 
 impl Plan {
@@ -46,8 +46,8 @@ impl Plan {
     pub fn new(program: &Program) -> Self {
         let mut conditions = Conditions::new();
         let condition = match Layout::of(program.link_type()) {
-            Some(layout) => walk::walk(program.ops(), &State::new(layout), &mut conditions),
-            None => Condition::ALL,
+            Some(layout) => walk::walk(program.ops(), &PathState::new(layout), &mut conditions),
+            None => ExtentCondition::ALL,
         };
         Self { forms: conditions.extract(condition) }
     }
@@ -63,7 +63,7 @@ impl Plan {
     /// Whether it has no condition, so that every extent must be read.
     #[must_use]
     pub fn is_all(&self) -> bool {
-        matches!(self.forms.last(), Some(Form::All))
+        matches!(self.forms.last(), Some(ConditionForm::All))
     }
 
     /// The extents, among `universe` extents of a segment, that may hold a packet that the program

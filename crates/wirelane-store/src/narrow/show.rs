@@ -3,21 +3,21 @@
 use std::fmt::{self, Write as _};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use super::condition::{Condition, Form};
+use super::condition::{ConditionForm, ExtentCondition};
 use crate::key::{Field, Term};
 
 /// The most terms in the text. Conditions share parts, so the full text may be very long.
 const MOST: u32 = 100;
 
 /// Writes the last one of `forms`.
-pub(super) fn show(forms: &[Form], f: &mut fmt::Formatter<'_>) -> fmt::Result {
+pub(super) fn show(forms: &[ConditionForm], f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let mut left = MOST;
     let Some(last) = forms.last() else { return f.write_str("all") };
-    Show { forms, f, left: &mut left }.form(*last, Around::Nothing)
+    PlanText { forms, f, left: &mut left }.form(*last, Around::Nothing)
 }
 
-struct Show<'a, 'b, 'c> {
-    forms: &'a [Form],
+struct PlanText<'a, 'b, 'c> {
+    forms: &'a [ConditionForm],
     f: &'a mut fmt::Formatter<'b>,
     left: &'c mut u32,
 }
@@ -30,27 +30,27 @@ enum Around {
     Or,
 }
 
-impl Show<'_, '_, '_> {
-    fn form(&mut self, form: Form, around: Around) -> fmt::Result {
+impl PlanText<'_, '_, '_> {
+    fn form(&mut self, form: ConditionForm, around: Around) -> fmt::Result {
         if *self.left == 0 {
             return self.f.write_char('…');
         }
         match form {
-            Form::None => self.f.write_str("none"),
-            Form::All => self.f.write_str("all"),
-            Form::Term(term) => {
+            ConditionForm::None => self.f.write_str("none"),
+            ConditionForm::All => self.f.write_str("all"),
+            ConditionForm::Term(term) => {
                 *self.left -= 1;
                 write!(self.f, "{}", ShownTerm(term))
             }
-            Form::Both(a, b) => self.joined(a, b, "and", Around::And, around),
-            Form::Either(a, b) => self.joined(a, b, "or", Around::Or, around),
+            ConditionForm::Both(a, b) => self.joined(a, b, "and", Around::And, around),
+            ConditionForm::Either(a, b) => self.joined(a, b, "or", Around::Or, around),
         }
     }
 
     fn joined(
         &mut self,
-        a: Condition,
-        b: Condition,
+        a: ExtentCondition,
+        b: ExtentCondition,
         word: &str,
         this: Around,
         around: Around,

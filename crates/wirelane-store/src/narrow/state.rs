@@ -17,7 +17,7 @@ const FRAGMENT: u32 = 44;
 
 /// The content of a register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Value {
+enum RegisterValue {
     Unknown,
     /// Bytes of the packet, under a mask.
     Bytes(At, u32),
@@ -39,7 +39,7 @@ enum At {
 
 /// Bytes that make a key, or decide which bytes do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-enum Place {
+enum KeyBytes {
     /// The version of IP, if the packet has no type field.
     Version,
     /// The type after this number of tags.
@@ -60,42 +60,48 @@ enum Place {
 
 /// The knowledge on one path to an instruction.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct State {
+pub(super) struct PathState {
     layout: Layout,
-    a: Value,
-    x: Value,
+    a: RegisterValue,
+    x: RegisterValue,
     /// The least number of tags after the addresses.
     tags: u8,
     /// In order.
-    known: Vec<(Place, Range)>,
+    known: Vec<(KeyBytes, Range)>,
 }
 
 /// The outcome of a comparison, on one of the two ways that follow.
-pub(super) enum Outcome {
+pub(super) enum BranchResult {
     Impossible,
     /// The knowledge after it, and keys of the packets on this path.
-    Possible(State, Vec<Term>),
+    Possible(PathState, Vec<Term>),
 }
 
-impl State {
+impl PathState {
     pub(super) fn new(layout: Layout) -> Self {
-        Self { layout, a: Value::Unknown, x: Value::Unknown, tags: 0, known: Vec::new() }
+        Self {
+            layout,
+            a: RegisterValue::Unknown,
+            x: RegisterValue::Unknown,
+            tags: 0,
+            known: Vec::new(),
+        }
     }
 
     /// Forgets registers that are not read later.
     pub(super) fn with_registers(mut self, a: bool, x: bool) -> Self {
         if !a {
-            self.a = Value::Unknown;
+            self.a = RegisterValue::Unknown;
         }
         if !x {
-            self.x = Value::Unknown;
+            self.x = RegisterValue::Unknown;
         }
         self
     }
 
     /// Forgets addresses and ports, and keeps the kind of the packet.
     pub(super) fn without_addresses(mut self) -> Self {
-        self.known.retain(|(place, _)| *place < Place::Source(0));
+        self.known.retain(|(place, _)| *place < KeyBytes::Source(0));
         self
     }
 
@@ -103,36 +109,38 @@ impl State {
     pub(super) fn after(mut self, op: Op) -> Self {
         match op {
             Op::LoadAbsolute(width, offset) => {
-                self.a = Value::Bytes(At::Fixed(width, offset), full(width));
+                self.a = RegisterValue::Bytes(At::Fixed(width, offset), full(width));
             }
             Op::LoadIndirect(width, offset) => {
                 self.a = match self.x {
-                    Value::HeaderLength(header) => {
-                        Value::Bytes(At::Behind { width, header, offset }, full(width))
+                    RegisterValue::HeaderLength(header) => {
+                        RegisterValue::Bytes(At::Behind { width, header, offset }, full(width))
                     }
-                    _ => Value::Unknown,
+                    _ => RegisterValue::Unknown,
                 };
             }
-            Op::LoadXHeader(offset) => self.x = Value::HeaderLength(offset),
+            Op::LoadXHeader(offset) => self.x = RegisterValue::HeaderLength(offset),
             Op::Alu(Alu::And, Operand::K(k)) => {
                 self.a = match self.a {
-                    Value::Bytes(at, mask) => Value::Bytes(at, mask & k),
-                    _ => Value::Unknown,
+                    RegisterValue::Bytes(at, mask) => RegisterValue::Bytes(at, mask & k),
+                    _ => RegisterValue::Unknown,
                 };
             }
-            Op::LoadXImmediate(_) | Op::LoadXMemory(_) | Op::LoadXLength => self.x = Value::Unknown,
+            Op::LoadXImmediate(_) | Op::LoadXMemory(_) | Op::LoadXLength => {
+                self.x = RegisterValue::Unknown
+            }
             Op::Tax => self.x = self.a,
             Op::Txa => self.a = self.x,
             Op::Store(_) | Op::StoreX(_) => {}
-            _ => self.a = Value::Unknown,
+            _ => self.a = RegisterValue::Unknown,
         }
         self
     }
 
     /// The outcome of comparing A with `operand` if the result is `holds`.
-    pub(super) fn compared(&self, cond: Cond, operand: Operand, holds: bool) -> Outcome {
-        let (Value::Bytes(at, mask), Operand::K(right)) = (self.a, operand) else {
-            return Outcome::Possible(self.clone(), Vec::new());
+    pub(super) fn compared(&self, cond: Cond, operand: Operand, holds: bool) -> BranchResult {
+        let (RegisterValue::Bytes(at, mask), Operand::K(right)) = (self.a, operand) else {
+            return BranchResult::Possible(self.clone(), Vec::new());
         };
         if let Some(level) = self.level(at)
             && level < self.tags
@@ -141,37 +149,37 @@ impl State {
                 .iter()
                 .any(|tag| compare(cond, u32::from(*tag) & mask, right) == holds)
             {
-                true => Outcome::Possible(self.clone(), Vec::new()),
-                false => Outcome::Impossible,
+                true => BranchResult::Possible(self.clone(), Vec::new()),
+                false => BranchResult::Impossible,
             };
         }
         let Some(place) = self.place(at) else {
-            return Outcome::Possible(self.clone(), Vec::new());
+            return BranchResult::Possible(self.clone(), Vec::new());
         };
         let range = Range::of(cond, right, holds, mask, place.key_mask());
         self.learn(place, range)
     }
 
-    fn learn(&self, place: Place, range: Range) -> Outcome {
+    fn learn(&self, place: KeyBytes, range: Range) -> BranchResult {
         let slot = self.known.binary_search_by_key(&place, |(place, _)| *place);
         let before = slot.map_or(Range::full(place.key_mask()), |at| self.known[at].1);
         let range = before.meet(range);
         if range.is_empty() {
-            return Outcome::Impossible;
+            return BranchResult::Impossible;
         }
         let mut state = self.clone();
         if range == before {
-            return Outcome::Possible(state, Vec::new());
+            return BranchResult::Possible(state, Vec::new());
         }
         match slot {
             Ok(at) => state.known[at].1 = range,
             Err(at) => state.known.insert(at, (place, range)),
         }
         let mut terms = Vec::from_iter(state.term(place).filter(|term| !is_trivial(term)));
-        if place >= Place::Protocol {
+        if place >= KeyBytes::Protocol {
             terms.extend(state.flow());
         }
-        if let (Place::Type(level), Some(value)) = (place, range.exact())
+        if let (KeyBytes::Type(level), Some(value)) = (place, range.exact())
             && self.layout.tags
             && TAGS.iter().any(|tag| u32::from(*tag) == value)
             && usize::from(level) < Layout::MAX_TAGS
@@ -180,7 +188,7 @@ impl State {
             state.tags = level + 1;
             state.known.retain(|(known, _)| *known != place);
         }
-        Outcome::Possible(state, terms)
+        BranchResult::Possible(state, terms)
     }
 
     /// The level of these bytes if they are a type: 0 after the addresses, 1 after the first tag.
@@ -191,26 +199,28 @@ impl State {
     }
 
     /// The field of these bytes.
-    fn place(&self, at: At) -> Option<Place> {
+    fn place(&self, at: At) -> Option<KeyBytes> {
         if let Some(level) = self.level(at) {
-            return Some(Place::Type(level));
+            return Some(KeyBytes::Type(level));
         }
         if let (At::Fixed(Width::Byte, 0), None) = (at, self.layout.ether_type) {
-            return Some(Place::Version);
+            return Some(KeyBytes::Version);
         }
         if let At::Fixed(Width::Half, offset) = at
             && let Some(tag) = (0..self.tags).find(|tag| offset == self.network(*tag))
         {
-            return Some(Place::Tag(tag));
+            return Some(KeyBytes::Tag(tag));
         }
         let network = self.network(self.tags);
         match self.ether_type()? {
             IPV4 => self.ipv4(at, network),
             IPV6 => self.ipv6(at, network),
             ARP | RARP => match at {
-                At::Fixed(Width::Word, offset) if offset == network + 14 => Some(Place::Source(0)),
+                At::Fixed(Width::Word, offset) if offset == network + 14 => {
+                    Some(KeyBytes::Source(0))
+                }
                 At::Fixed(Width::Word, offset) if offset == network + 24 => {
-                    Some(Place::Destination(0))
+                    Some(KeyBytes::Destination(0))
                 }
                 _ => None,
             },
@@ -224,36 +234,36 @@ impl State {
         self.layout.network as u32 + 4 * u32::from(tags)
     }
 
-    fn ipv4(&self, at: At, network: u32) -> Option<Place> {
+    fn ipv4(&self, at: At, network: u32) -> Option<KeyBytes> {
         let (width, offset) = match at {
             At::Fixed(width, offset) => (width, offset.checked_sub(network)?),
             At::Behind { width: Width::Half, header, offset } if header == network => {
-                let whole = self.exact(Place::Fragment) == Some(0);
+                let whole = self.exact(KeyBytes::Fragment) == Some(0);
                 return self.port(offset.checked_sub(network)?).filter(|_| whole);
             }
             At::Behind { .. } => return None,
         };
         match (width, offset) {
-            (Width::Byte, 9) => Some(Place::Protocol),
-            (Width::Half, 6) => Some(Place::Fragment),
-            (Width::Word, 12) => Some(Place::Source(0)),
-            (Width::Word, 16) => Some(Place::Destination(0)),
+            (Width::Byte, 9) => Some(KeyBytes::Protocol),
+            (Width::Half, 6) => Some(KeyBytes::Fragment),
+            (Width::Word, 12) => Some(KeyBytes::Source(0)),
+            (Width::Word, 16) => Some(KeyBytes::Destination(0)),
             _ => None,
         }
     }
 
-    fn ipv6(&self, at: At, network: u32) -> Option<Place> {
+    fn ipv6(&self, at: At, network: u32) -> Option<KeyBytes> {
         let At::Fixed(width, offset) = at else { return None };
         match (width, offset.checked_sub(network)?) {
-            (Width::Byte, 6) => Some(Place::Protocol),
-            (Width::Byte, 40) if self.exact(Place::Protocol) == Some(FRAGMENT) => {
-                Some(Place::FragmentProtocol)
+            (Width::Byte, 6) => Some(KeyBytes::Protocol),
+            (Width::Byte, 40) if self.exact(KeyBytes::Protocol) == Some(FRAGMENT) => {
+                Some(KeyBytes::FragmentProtocol)
             }
             (Width::Word, offset @ (8 | 12 | 16 | 20)) => {
-                Some(Place::Source(((offset - 8) / 4) as u8))
+                Some(KeyBytes::Source(((offset - 8) / 4) as u8))
             }
             (Width::Word, offset @ (24 | 28 | 32 | 36)) => {
-                Some(Place::Destination(((offset - 24) / 4) as u8))
+                Some(KeyBytes::Destination(((offset - 24) / 4) as u8))
             }
             (Width::Half, offset) => self.port(offset.checked_sub(40)?),
             _ => None,
@@ -261,62 +271,64 @@ impl State {
     }
 
     /// The port at `offset` after a network header.
-    fn port(&self, offset: u32) -> Option<Place> {
+    fn port(&self, offset: u32) -> Option<KeyBytes> {
         let place = match offset {
-            0 => Place::SourcePort,
-            2 => Place::DestinationPort,
+            0 => KeyBytes::SourcePort,
+            2 => KeyBytes::DestinationPort,
             _ => return None,
         };
-        let protocol = self.exact(Place::Protocol)?;
+        let protocol = self.exact(KeyBytes::Protocol)?;
         PORT_PROTOCOLS.contains(&protocol).then_some(place)
     }
 
     fn ether_type(&self) -> Option<u32> {
         if self.layout.ether_type.is_some() {
-            return self.exact(Place::Type(self.tags));
+            return self.exact(KeyBytes::Type(self.tags));
         }
-        match self.exact(Place::Version)? {
+        match self.exact(KeyBytes::Version)? {
             0x40 => Some(IPV4),
             0x60 => Some(IPV6),
             _ => None,
         }
     }
 
-    fn range(&self, place: Place) -> Range {
+    fn range(&self, place: KeyBytes) -> Range {
         match self.known.binary_search_by_key(&place, |(place, _)| *place) {
             Ok(at) => self.known[at].1,
             Err(_) => Range::full(place.key_mask()),
         }
     }
 
-    fn exact(&self, place: Place) -> Option<u32> {
+    fn exact(&self, place: KeyBytes) -> Option<u32> {
         self.range(place).exact()
     }
 
     /// The key of a packet with this knowledge.
-    fn term(&self, place: Place) -> Option<Term> {
+    fn term(&self, place: KeyBytes) -> Option<Term> {
         let range = self.range(place);
         let of = |field| Some(Term { field, first: range.first.into(), last: range.last.into() });
         match place {
-            Place::Version => Some(Term::equal(Field::EtherType, self.ether_type()?)),
-            Place::Type(_) => of(Field::EtherType),
-            Place::Tag(_) => of(Field::Vlan),
-            Place::Protocol | Place::FragmentProtocol => of(Field::Protocol),
-            Place::Fragment => None,
-            Place::SourcePort | Place::DestinationPort => of(Field::Port),
-            Place::Source(_) | Place::Destination(_) if self.ether_type()? != IPV6 => {
+            KeyBytes::Version => Some(Term::equal(Field::EtherType, self.ether_type()?)),
+            KeyBytes::Type(_) => of(Field::EtherType),
+            KeyBytes::Tag(_) => of(Field::Vlan),
+            KeyBytes::Protocol | KeyBytes::FragmentProtocol => of(Field::Protocol),
+            KeyBytes::Fragment => None,
+            KeyBytes::SourcePort | KeyBytes::DestinationPort => of(Field::Port),
+            KeyBytes::Source(_) | KeyBytes::Destination(_) if self.ether_type()? != IPV6 => {
                 of(Field::Ipv4)
             }
-            Place::Source(_) => Some(self.ipv6_term(Place::Source)),
-            Place::Destination(_) => Some(self.ipv6_term(Place::Destination)),
+            KeyBytes::Source(_) => Some(self.ipv6_term(KeyBytes::Source)),
+            KeyBytes::Destination(_) => Some(self.ipv6_term(KeyBytes::Destination)),
         }
     }
 
     /// The flow, if all its parts are known: such packets have both ports.
     fn flow(&self) -> Option<Term> {
-        let (source, destination) =
-            (self.exact(Place::SourcePort)? as u16, self.exact(Place::DestinationPort)? as u16);
-        let address = |word: fn(u8) -> Place, words: u8| {
+        let (source, destination) = (
+            self.exact(KeyBytes::SourcePort)? as u16,
+            self.exact(KeyBytes::DestinationPort)? as u16,
+        );
+        let address = |word: fn(u8) -> KeyBytes, words: u8| {
             (0..words).try_fold(0u128, |address, at| {
                 Some(address << 32 | u128::from(self.exact(word(at))?))
             })
@@ -326,13 +338,13 @@ impl State {
             IPV6 => (6, 4),
             _ => return None,
         };
-        let addresses = [address(Place::Source, words)?, address(Place::Destination, words)?];
-        let protocol = self.exact(Place::Protocol)? as u8;
+        let addresses = [address(KeyBytes::Source, words)?, address(KeyBytes::Destination, words)?];
+        let protocol = self.exact(KeyBytes::Protocol)? as u8;
         Some(FlowId::new(version, protocol, addresses, [source, destination]).term())
     }
 
     /// The range of an address: its known words, up to the first inexact one.
-    fn ipv6_term(&self, word: fn(u8) -> Place) -> Term {
+    fn ipv6_term(&self, word: fn(u8) -> KeyBytes) -> Term {
         let (mut first, mut last) = (0u128, u128::MAX);
         for at in 0..4 {
             let range = self.range(word(at));
@@ -349,7 +361,7 @@ impl State {
     }
 }
 
-impl Place {
+impl KeyBytes {
     /// The bits of the bytes that belong to the key.
     fn key_mask(self) -> u32 {
         match self {

@@ -192,7 +192,7 @@ fn long_lists_are_asked_for_one_by_one() {
     let plan = plan(&hosts.join(" or "), 1);
     assert!(!plan.is_all());
     let terms = plan.forms.iter().filter_map(|form| match form {
-        Form::Term(term) => Some(term),
+        ConditionForm::Term(term) => Some(term),
         _ => None,
     });
     let (exact, wide): (Vec<&Term>, Vec<&Term>) = terms.partition(|term| term.first == term.last);

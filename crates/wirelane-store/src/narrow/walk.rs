@@ -5,8 +5,8 @@ use std::collections::HashMap;
 
 use wirelane_filter::op::{Op, Operand};
 
-use super::condition::{Condition, Conditions};
-use super::state::{Outcome, State};
+use super::condition::{Conditions, ExtentCondition};
+use super::state::{BranchResult, PathState};
 use crate::key::Term;
 
 /// The approximate number of states in the whole program: longer programs have fewer per
@@ -19,27 +19,28 @@ const AT_ONE: (usize, usize) = (6, 64);
 const KINDS: usize = 8;
 
 /// The condition that an extent satisfies if it has a packet that the program accepts.
-pub(super) fn walk(ops: &[Op], entry: &State, conditions: &mut Conditions) -> Condition {
+pub(super) fn walk(ops: &[Op], entry: &PathState, conditions: &mut Conditions) -> ExtentCondition {
     let ways = forward(ops, entry);
     backward(ops, &ways, conditions)
 }
 
 /// A path to a state of another instruction, with its keys.
-struct Way {
+struct StatePath {
     terms: Vec<Term>,
     to: (usize, usize),
 }
 
 /// For each instruction and each of its states, the paths on.
-type Ways = Vec<Vec<Vec<Way>>>;
+type Ways = Vec<Vec<Vec<StatePath>>>;
 
 /// Jumps only go forward, so one pass visits all predecessors of an instruction before it.
-fn forward(ops: &[Op], entry: &State) -> Ways {
+fn forward(ops: &[Op], entry: &PathState) -> Ways {
     let live = live(ops);
     let most = (STATES / ops.len().max(1)).clamp(AT_ONE.0, AT_ONE.1);
-    let mut arrivals = Arrivals { at: ops.iter().map(|_| Arrival::default()).collect(), most };
+    let mut arrivals =
+        InstructionStates { at: ops.iter().map(|_| InstructionState::default()).collect(), most };
     let unknown = entry.clone();
-    let enter = |at: usize, state: State, arrivals: &mut Arrivals| -> (usize, usize) {
+    let enter = |at: usize, state: PathState, arrivals: &mut InstructionStates| -> (usize, usize) {
         let (a, x) = live.get(at).copied().unwrap_or_default();
         (at, arrivals.enter(at, state.with_registers(a, x), &unknown))
     };
@@ -54,24 +55,24 @@ fn forward(ops: &[Op], entry: &State) -> Ways {
                 Op::Return(_) | Op::ReturnA => {}
                 Op::Jump(skip) => {
                     let to = enter(at + 1 + skip as usize, state, &mut arrivals);
-                    on.push(Way { terms: Vec::new(), to });
+                    on.push(StatePath { terms: Vec::new(), to });
                 }
                 Op::Branch { jt, jf, .. } if jt == jf => {
                     let to = enter(at + 1 + usize::from(jt), state, &mut arrivals);
-                    on.push(Way { terms: Vec::new(), to });
+                    on.push(StatePath { terms: Vec::new(), to });
                 }
                 Op::Branch { cond, operand, jt, jf } => {
                     for (holds, skip) in [(true, jt), (false, jf)] {
                         let outcome = state.compared(cond, operand, holds);
-                        if let Outcome::Possible(state, terms) = outcome {
+                        if let BranchResult::Possible(state, terms) = outcome {
                             let to = enter(at + 1 + usize::from(skip), state, &mut arrivals);
-                            on.push(Way { terms, to });
+                            on.push(StatePath { terms, to });
                         }
                     }
                 }
                 other => {
                     let to = enter(at + 1, state.after(other), &mut arrivals);
-                    on.push(Way { terms: Vec::new(), to });
+                    on.push(StatePath { terms: Vec::new(), to });
                 }
             }
             from_here.push(on);
@@ -82,14 +83,14 @@ fn forward(ops: &[Op], entry: &State) -> Ways {
 }
 
 /// One pass backwards visits all successors of an instruction before it.
-fn backward(ops: &[Op], ways: &Ways, conditions: &mut Conditions) -> Condition {
-    let mut asked: Vec<Vec<Condition>> = vec![Vec::new(); ops.len()];
+fn backward(ops: &[Op], ways: &Ways, conditions: &mut Conditions) -> ExtentCondition {
+    let mut asked: Vec<Vec<ExtentCondition>> = vec![Vec::new(); ops.len()];
     for (at, op) in ops.iter().enumerate().rev() {
         asked[at] = (ways[at].iter())
             .map(|on| match op {
-                Op::Return(0) => Condition::NONE,
-                Op::Return(_) | Op::ReturnA => Condition::ALL,
-                _ => on.iter().fold(Condition::NONE, |either, way| {
+                Op::Return(0) => ExtentCondition::NONE,
+                Op::Return(_) | Op::ReturnA => ExtentCondition::ALL,
+                _ => on.iter().fold(ExtentCondition::NONE, |either, way| {
                     let behind = asked[way.to.0][way.to.1];
                     let this = way.terms.iter().fold(behind, |behind, term| {
                         let term = conditions.term(*term);
@@ -100,29 +101,29 @@ fn backward(ops: &[Op], ways: &Ways, conditions: &mut Conditions) -> Condition {
             })
             .collect();
     }
-    asked.first().and_then(|entry| entry.first()).copied().unwrap_or(Condition::ALL)
+    asked.first().and_then(|entry| entry.first()).copied().unwrap_or(ExtentCondition::ALL)
 }
 
 /// The states of an instruction.
 #[derive(Default)]
-struct Arrival {
-    states: Vec<State>,
-    places: HashMap<State, usize>,
+struct InstructionState {
+    states: Vec<PathState>,
+    places: HashMap<PathState, usize>,
 }
 
-struct Arrivals {
-    at: Vec<Arrival>,
+struct InstructionStates {
+    at: Vec<InstructionState>,
     /// The most states of one instruction before some are forgotten.
     most: usize,
 }
 
-impl Arrivals {
+impl InstructionStates {
     /// The position of the state, or of a weaker one, among the states of the instruction.
-    fn enter(&mut self, at: usize, state: State, unknown: &State) -> usize {
+    fn enter(&mut self, at: usize, state: PathState, unknown: &PathState) -> usize {
         let arrival = &mut self.at[at];
         let mut state = state;
         for (limit, next) in [
-            (self.most, Some(State::without_addresses as fn(State) -> State)),
+            (self.most, Some(PathState::without_addresses as fn(PathState) -> PathState)),
             (self.most + KINDS, None),
         ] {
             if let Some(place) = arrival.places.get(&state) {

@@ -6,14 +6,14 @@ use std::sync::Arc;
 
 use wirelane_pcap::Source;
 
-use super::engine::Engines;
-use super::flows::Flows;
-use super::order::Window;
-use super::pace::Pace;
-use super::pipeline::{self, Taker, Work};
+use super::engine::FilterEngines;
+use super::flows::ConversationSet;
+use super::order::AnswerWindow;
+use super::pace::ReadPace;
+use super::pipeline::{self, PipelineWork, Taker};
 use super::request::{Found, Query, Report};
 use super::route::Atlas;
-use super::sift::{Aim, Sieve, Sifted};
+use super::sift::{Aim, QueryConditions, Sifted};
 use super::sweep::Sweep;
 use crate::directory::Directory;
 use crate::error::{Error, Result};
@@ -41,10 +41,10 @@ pub fn run(
 
 /// [`run`] without a type of its caller: so this crate contains the search, and optimises it.
 fn hand_over(stores: &[Directory], query: &Query, sink: Sink<'_>) -> Result<Report> {
-    let mut search = Search::new(stores, query)?;
+    let mut search = RunningSearch::new(stores, query)?;
     let Some(sieve) = search.sieve(Aim::Packets)? else { return search.report() };
     let memory = query.memory.max(Query::LEAST_MEMORY);
-    let mut window = Window::default();
+    let mut window = AnswerWindow::default();
     loop {
         let (packets, bytes) = (0, 0);
         let mut hand = Hand { sweep: Sweep::new(window, memory), sink: &mut *sink, packets, bytes };
@@ -53,7 +53,7 @@ fn hand_over(stores: &[Directory], query: &Query, sink: Sink<'_>) -> Result<Repo
         search.report.packets += packets;
         search.report.bytes += bytes;
         match end {
-            Some(until) if flow.is_continue() => window = Window { from: until, until: None },
+            Some(until) if flow.is_continue() => window = AnswerWindow { from: until, until: None },
             _ => return search.report(),
         }
     }
@@ -65,51 +65,54 @@ fn hand_over(stores: &[Directory], query: &Query, sink: Sink<'_>) -> Result<Repo
 /// # Errors
 /// The same as of [`run`].
 pub fn count(stores: &[Directory], query: &Query) -> Result<Report> {
-    let mut search = Search::new(stores, query)?;
+    let mut search = RunningSearch::new(stores, query)?;
     let Some(sieve) = search.sieve(Aim::Count)? else { return search.report() };
     let mut packets = 0;
-    let _ = search.go(&sieve, &mut Counter(&mut packets))?;
+    let _ = search.go(&sieve, &mut PacketCounter(&mut packets))?;
     search.report.packets += packets;
     search.report()
 }
 
 /// A running query.
-struct Search<'a> {
+struct RunningSearch<'a> {
     query: &'a Query,
     atlas: Atlas<'a>,
-    pace: Pace,
+    pace: ReadPace,
     report: Report,
 }
 
-impl<'a> Search<'a> {
+impl<'a> RunningSearch<'a> {
     fn new(stores: &'a [Directory], query: &'a Query) -> Result<Self> {
-        let atlas = Atlas::new(stores, Engines::new(query.filter.as_ref()))?;
+        let atlas = Atlas::new(stores, FilterEngines::new(query.filter.as_ref()))?;
         let segments = atlas.places.len() as u64;
         let report = Report { segments, ..Report::default() };
-        Ok(Self { query, atlas, pace: Pace::new(query.rate), report })
+        Ok(Self { query, atlas, pace: ReadPace::new(query.rate), report })
     }
 
     /// The conditions of the query. With [`Query::flows`], it first finds the conversations. `None`
     /// if the query was stopped.
-    fn sieve(&mut self, aim: Aim) -> Result<Option<Sieve>> {
+    fn sieve(&mut self, aim: Aim) -> Result<Option<QueryConditions>> {
         let (from, to) = (self.query.from, self.query.to);
         let keys = self.query.keys.as_ref().map(|keys| Arc::new(Plan::of_keys(keys)));
-        let sieve = Sieve { aim, from, to, keys, flows: None };
+        let sieve = QueryConditions { aim, from, to, keys, flows: None };
         if !self.query.flows {
             return Ok(Some(sieve));
         }
-        let mut flows = Collector { found: HashSet::new(), memory: self.query.memory };
-        if self.go(&Sieve { aim: Aim::Flows, ..sieve.clone() }, &mut flows)?.is_break() {
+        let mut flows = ConversationCollector { found: HashSet::new(), memory: self.query.memory };
+        if self.go(&QueryConditions { aim: Aim::Flows, ..sieve.clone() }, &mut flows)?.is_break() {
             return Ok(None);
         }
         self.report.flows = flows.found.len() as u64;
-        Ok(Some(Sieve { flows: Some(Arc::new(Flows::new(flows.found))), ..sieve }))
+        Ok(Some(QueryConditions {
+            flows: Some(Arc::new(ConversationSet::new(flows.found))),
+            ..sieve
+        }))
     }
 
-    fn go(&mut self, sieve: &Sieve, taker: &mut impl Taker) -> Result<ControlFlow<()>> {
+    fn go(&mut self, sieve: &QueryConditions, taker: &mut impl Taker) -> Result<ControlFlow<()>> {
         self.report.passes += u32::from(sieve.aim != Aim::Flows);
         let Self { query, atlas, pace, report } = self;
-        let work = Work { threads: query.threads, cancel: &query.cancel, pace };
+        let work = PipelineWork { threads: query.threads, cancel: &query.cancel, pace };
         let (opened, extents) = (report.opened, report.extents);
         (report.opened, report.extents) = (0, 0);
         let flow = pipeline::go(atlas, sieve, work, taker, report);
@@ -140,7 +143,7 @@ struct Hand<'a> {
 }
 
 impl Taker for Hand<'_> {
-    fn window(&self) -> Window {
+    fn window(&self) -> AnswerWindow {
         self.sweep.window()
     }
 
@@ -162,11 +165,11 @@ impl Taker for Hand<'_> {
     }
 }
 
-struct Counter<'a>(&'a mut u64);
+struct PacketCounter<'a>(&'a mut u64);
 
-impl Taker for Counter<'_> {
-    fn window(&self) -> Window {
-        Window::default()
+impl Taker for PacketCounter<'_> {
+    fn window(&self) -> AnswerWindow {
+        AnswerWindow::default()
     }
 
     fn take(
@@ -183,14 +186,14 @@ impl Taker for Counter<'_> {
 }
 
 /// Collects conversations.
-struct Collector {
+struct ConversationCollector {
     found: HashSet<FlowId>,
     memory: usize,
 }
 
-impl Taker for Collector {
-    fn window(&self) -> Window {
-        Window::default()
+impl Taker for ConversationCollector {
+    fn window(&self) -> AnswerWindow {
+        AnswerWindow::default()
     }
 
     fn take(

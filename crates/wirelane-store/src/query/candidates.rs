@@ -2,10 +2,10 @@
 
 use std::convert::Infallible;
 
-use super::engine::Verdict;
-use super::opened::Opened;
+use super::engine::LinkFilter;
+use super::opened::OpenedSegment;
 use super::request::Damage;
-use super::sift::Sieve;
+use super::sift::QueryConditions;
 use crate::error::Result;
 use crate::extent::Extent;
 use crate::extent_set::ExtentSet;
@@ -15,7 +15,10 @@ use crate::narrow::Plan;
 
 /// The extents that may hold packets that the sieve accepts, by the index and by their times, and
 /// the damage of the index. Where the index is damaged, every extent may.
-pub(super) fn candidates(opened: &Opened, sieve: &Sieve) -> (Vec<Extent>, Vec<Damage>) {
+pub(super) fn candidates(
+    opened: &OpenedSegment,
+    sieve: &QueryConditions,
+) -> (Vec<Extent>, Vec<Damage>) {
     let (found, damage) = by_index(opened, sieve);
     let extents = found.iter().filter_map(|at| opened.segment.extents().get(at));
     let may_hold = |extent: &&Extent| {
@@ -25,7 +28,7 @@ pub(super) fn candidates(opened: &Opened, sieve: &Sieve) -> (Vec<Extent>, Vec<Da
     (extents.filter(may_hold).copied().collect(), damage)
 }
 
-fn by_index(opened: &Opened, sieve: &Sieve) -> (ExtentSet, Vec<Damage>) {
+fn by_index(opened: &OpenedSegment, sieve: &QueryConditions) -> (ExtentSet, Vec<Damage>) {
     let segment = &opened.segment;
     let universe = segment.extents().len();
     let Some(index) = segment.index() else { return (ExtentSet::all(universe), Vec::new()) };
@@ -66,18 +69,18 @@ fn tagged(ether_type: u16) -> Term {
 }
 
 struct Lookup<'a> {
-    opened: &'a Opened,
+    opened: &'a OpenedSegment,
     index: &'a Index,
     damage: Vec<Damage>,
 }
 
 impl Lookup<'_> {
-    fn of_verdict(&mut self, verdict: &Verdict) -> ExtentSet {
+    fn of_verdict(&mut self, verdict: &LinkFilter) -> ExtentSet {
         let universe = self.index.extents().len();
         match verdict {
-            Verdict::All => ExtentSet::all(universe),
-            Verdict::Nothing => ExtentSet::none(universe),
-            Verdict::Some(_, plan) => self.of_plan(plan),
+            LinkFilter::All => ExtentSet::all(universe),
+            LinkFilter::Nothing => ExtentSet::none(universe),
+            LinkFilter::Some(_, plan) => self.of_plan(plan),
         }
     }
 

@@ -15,12 +15,12 @@ const SNAPLEN: u32 = 262_144;
 
 /// A runnable program: machine code, or interpreted.
 #[derive(Debug)]
-pub(super) enum Engine {
+pub(super) enum FilterEngine {
     Jit(Jit),
     Interpreter(Interpreter),
 }
 
-impl Engine {
+impl FilterEngine {
     fn new(program: &Program) -> wirelane_filter::Result<Self> {
         let interpreter = Interpreter::new(program)?;
         Ok(Jit::new(program).map_or(Self::Interpreter(interpreter), Self::Jit))
@@ -40,16 +40,16 @@ impl Engine {
 
 /// The filter for packets of one link type.
 #[derive(Clone, Debug)]
-pub(super) enum Verdict {
+pub(super) enum LinkFilter {
     /// There is no filter.
     All,
     /// The packets that a program accepts, and the condition on extents that may hold them.
-    Some(Arc<Engine>, Arc<Plan>),
+    Some(Arc<FilterEngine>, Arc<Plan>),
     /// The filter cannot be applied to this link type.
     Nothing,
 }
 
-impl Verdict {
+impl LinkFilter {
     /// Whether the packet, with this metadata, matches.
     #[inline]
     pub(super) fn accepts(&self, record: &Record<'_>, metadata: Metadata) -> bool {
@@ -72,13 +72,13 @@ const OUTGOING: u32 = 4;
 
 /// The programs of a filter, compiled when a link type first occurs.
 #[derive(Debug)]
-pub(super) struct Engines<'a> {
+pub(super) struct FilterEngines<'a> {
     filter: Option<&'a Filter>,
-    made: HashMap<u16, Verdict>,
+    made: HashMap<u16, LinkFilter>,
     notes: Vec<String>,
 }
 
-impl<'a> Engines<'a> {
+impl<'a> FilterEngines<'a> {
     pub(super) fn new(filter: Option<&'a Filter>) -> Self {
         Self { filter, made: HashMap::new(), notes: Vec::new() }
     }
@@ -87,8 +87,8 @@ impl<'a> Engines<'a> {
     ///
     /// # Errors
     /// The filter cannot be compiled for this link type or for Ethernet: it is wrong in itself.
-    pub(super) fn verdict(&mut self, link_type: u16) -> Result<Verdict> {
-        let Some(filter) = self.filter else { return Ok(Verdict::All) };
+    pub(super) fn verdict(&mut self, link_type: u16) -> Result<LinkFilter> {
+        let Some(filter) = self.filter else { return Ok(LinkFilter::All) };
         if let Some(verdict) = self.made.get(&link_type) {
             return Ok(verdict.clone());
         }
@@ -98,7 +98,7 @@ impl<'a> Engines<'a> {
             Err(error) => {
                 compile(filter, LINK_TYPE_ETHERNET).map_err(Error::from)?;
                 self.notes.push(format!("packets of link type {link_type}: {error}"));
-                Verdict::Nothing
+                LinkFilter::Nothing
             }
         };
         self.made.insert(link_type, verdict.clone());
@@ -111,8 +111,8 @@ impl<'a> Engines<'a> {
     }
 }
 
-fn compile(filter: &Filter, link_type: u16) -> wirelane_filter::Result<Verdict> {
+fn compile(filter: &Filter, link_type: u16) -> wirelane_filter::Result<LinkFilter> {
     let program = filter.program(link_type, SNAPLEN)?;
-    let engine = Engine::new(&program)?;
-    Ok(Verdict::Some(Arc::new(engine), Arc::new(Plan::new(&program))))
+    let engine = FilterEngine::new(&program)?;
+    Ok(LinkFilter::Some(Arc::new(engine), Arc::new(Plan::new(&program))))
 }

@@ -6,12 +6,12 @@ use crate::index::FlowId;
 
 /// A set of conversations, and their keys in an index.
 #[derive(Debug)]
-pub(super) struct Flows {
+pub(super) struct ConversationSet {
     flows: HashSet<FlowId>,
     keys: Vec<u128>,
 }
 
-impl Flows {
+impl ConversationSet {
     pub(super) fn new(flows: HashSet<FlowId>) -> Self {
         let mut keys: Vec<_> = flows.iter().map(|flow| flow.key().into()).collect();
         keys.sort_unstable();

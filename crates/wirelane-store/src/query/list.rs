@@ -6,11 +6,11 @@ use std::sync::Arc;
 use wirelane_pcap::CancelSource;
 
 use super::candidates::candidates;
-use super::engine::Engines;
-use super::opened::Place;
+use super::engine::FilterEngines;
+use super::opened::StoreSegment;
 use super::request::{Query, Report};
 use super::route::{Atlas, merge};
-use super::sift::{Aim, Sieve};
+use super::sift::{Aim, QueryConditions};
 use crate::directory::Directory;
 use crate::error::Result;
 use crate::extent::ExtentHeader;
@@ -48,17 +48,19 @@ pub struct Listed {
 /// # Errors
 /// The filter is wrong, or the system refuses.
 pub fn list(stores: &[Directory], query: &Query) -> Result<(Vec<Listed>, Report)> {
-    let mut atlas = Atlas::new(stores, Engines::new(query.filter.as_ref()))?;
+    let mut atlas = Atlas::new(stores, FilterEngines::new(query.filter.as_ref()))?;
     let mut report = Report { segments: atlas.places.len() as u64, ..Report::default() };
     let keys = query.keys.as_ref().map(|keys| Arc::new(Plan::of_keys(keys)));
-    let sieve = Sieve { aim: Aim::Count, from: query.from, to: query.to, keys, flows: None };
+    let sieve =
+        QueryConditions { aim: Aim::Count, from: query.from, to: query.to, keys, flows: None };
     let mut listed = Vec::new();
     for rank in 0..atlas.places.len() as u32 {
         if query.cancel.is_asked() {
             report.stopped = true;
             break;
         }
-        let Some(Place { name, is_pinned, .. }) = atlas.places.get(rank as usize).copied() else {
+        let Some(StoreSegment { name, is_pinned, .. }) = atlas.places.get(rank as usize).copied()
+        else {
             break;
         };
         if name.times.is_some_and(|(oldest, newest)| !sieve.is_in_time(oldest, newest)) {

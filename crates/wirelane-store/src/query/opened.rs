@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use super::segment::Segment;
-use super::sift::Interface;
+use super::sift::SegmentInterface;
 use crate::extent::Extent;
 use crate::names::SegmentName;
 
 /// A segment of one of the stores.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place {
+pub(super) struct StoreSegment {
     /// Number of the store.
     pub(super) store: usize,
     pub(super) name: SegmentName,
@@ -20,17 +20,17 @@ pub(super) struct Place {
 const UNDER_WAY: u32 = 64;
 
 /// A segment that is open.
-pub(super) struct Opened {
+pub(super) struct OpenedSegment {
     pub(super) segment: Segment,
     pub(super) rank: u32,
-    pub(super) interfaces: Vec<Interface>,
+    pub(super) interfaces: Vec<SegmentInterface>,
     /// Number in the answer of each interface.
     pub(super) numbers: Arc<[u32]>,
     /// Whether its recorder is running: missing parts may still appear.
     pub(super) is_growing: bool,
 }
 
-impl Opened {
+impl OpenedSegment {
     /// Whether an extent may be incomplete: its recorder may have written the header before the
     /// rest.
     pub(super) fn is_new(&self, extent: &Extent) -> bool {
@@ -44,7 +44,7 @@ impl Opened {
 
 /// An extent to read.
 #[derive(Clone)]
-pub(super) struct Stop {
-    pub(super) opened: Arc<Opened>,
+pub(super) struct ExtentRead {
+    pub(super) opened: Arc<OpenedSegment>,
     pub(super) extent: Extent,
 }

@@ -8,7 +8,7 @@ use wirelane_pcap::pcapng::{self, Block, Content};
 /// The position of a packet in an answer: by time, then by segment, then by position in the
 /// segment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Key {
+pub(super) struct PacketPosition {
     pub(super) time: u64,
     /// Rank of its segment: by store, then by number.
     pub(super) segment: u32,
@@ -20,34 +20,34 @@ pub(super) struct Key {
 
 /// A part of an answer: from a packet on, up to another packet, which is excluded.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Window {
-    pub(super) from: Key,
-    pub(super) until: Option<Key>,
+pub(super) struct AnswerWindow {
+    pub(super) from: PacketPosition,
+    pub(super) until: Option<PacketPosition>,
 }
 
-impl Window {
+impl AnswerWindow {
     #[inline]
-    pub(super) fn includes(&self, key: &Key) -> bool {
+    pub(super) fn includes(&self, key: &PacketPosition) -> bool {
         self.from <= *key && self.until.is_none_or(|until| *key < until)
     }
 }
 
 /// Packets of one extent that belong to the answer, in its order.
 #[derive(Debug, Default)]
-pub(super) struct Run {
+pub(super) struct AnswerRun {
     /// Number in the answer of each interface of their segment.
     interfaces: Arc<[u32]>,
     segment: u32,
     extent: u64,
     /// Their blocks.
     bytes: Vec<u8>,
-    items: Vec<Item>,
+    items: Vec<AnswerItem>,
     /// The number of items taken.
     taken: usize,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Item {
+struct AnswerItem {
     time: u64,
     /// Offset of the block in the extent.
     block: u32,
@@ -56,15 +56,15 @@ struct Item {
     len: u32,
 }
 
-impl Run {
+impl AnswerRun {
     /// An empty run of this extent.
     pub(super) fn new(interfaces: Arc<[u32]>, segment: u32, extent: u64) -> Self {
         Self { interfaces, segment, extent, ..Self::default() }
     }
 
     /// The position of a packet at time 0 and at the start of the extent.
-    pub(super) fn start(&self) -> Key {
-        Key { segment: self.segment, extent: self.extent, ..Key::default() }
+    pub(super) fn start(&self) -> PacketPosition {
+        PacketPosition { segment: self.segment, extent: self.extent, ..PacketPosition::default() }
     }
 
     /// Adds a packet: its time and its block.
@@ -73,7 +73,7 @@ impl Run {
         let at = self.bytes.len() as u32;
         self.bytes.extend_from_slice(block.bytes);
         let len = block.bytes.len() as u32;
-        self.items.push(Item { time, block: block.offset as u32, at, len });
+        self.items.push(AnswerItem { time, block: block.offset as u32, at, len });
     }
 
     /// Sorts the packets. They are nearly sorted, unless a clock jumped back.
@@ -83,7 +83,7 @@ impl Run {
 
     /// The position of the next packet; `None` at the end.
     #[inline]
-    pub(super) fn head(&self) -> Option<Key> {
+    pub(super) fn head(&self) -> Option<PacketPosition> {
         self.items.get(self.taken).map(|item| self.key(item))
     }
 
@@ -101,11 +101,11 @@ impl Run {
 
     /// Bytes of memory in use.
     pub(super) fn size(&self) -> usize {
-        self.bytes.capacity() + self.items.capacity() * size_of::<Item>()
+        self.bytes.capacity() + self.items.capacity() * size_of::<AnswerItem>()
     }
 
     /// The positions of every `step`th remaining packet.
-    pub(super) fn sample(&self, step: usize) -> impl Iterator<Item = Key> + '_ {
+    pub(super) fn sample(&self, step: usize) -> impl Iterator<Item = PacketPosition> + '_ {
         self.items.iter().skip(self.taken).step_by(step).map(|item| self.key(item))
     }
 
@@ -116,7 +116,7 @@ impl Run {
 
     /// Drops the packets from this position on, and frees their memory and the memory of taken
     /// packets.
-    pub(super) fn truncate(&mut self, until: Key) {
+    pub(super) fn truncate(&mut self, until: PacketPosition) {
         let left = self.items.get(self.taken..).unwrap_or_default();
         let keep = left.partition_point(|item| self.key(item) < until);
         if keep == left.len() {
@@ -130,13 +130,18 @@ impl Run {
             let (start, len) = (item.at as usize, item.len as usize);
             let at = kept.bytes.len() as u32;
             kept.bytes.extend_from_slice(self.bytes.get(start..start + len).unwrap_or_default());
-            kept.items.push(Item { at, ..*item });
+            kept.items.push(AnswerItem { at, ..*item });
         }
         *self = kept;
     }
 
     #[inline]
-    fn key(&self, item: &Item) -> Key {
-        Key { time: item.time, segment: self.segment, extent: self.extent, block: item.block }
+    fn key(&self, item: &AnswerItem) -> PacketPosition {
+        PacketPosition {
+            time: item.time,
+            segment: self.segment,
+            extent: self.extent,
+            block: item.block,
+        }
     }
 }

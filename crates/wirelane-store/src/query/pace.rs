@@ -2,7 +2,7 @@
 
 /// A rate in bytes per second. Times are monotonic, in nanoseconds.
 #[derive(Debug)]
-pub(super) struct Pace {
+pub(super) struct ReadPace {
     rate: Option<u64>,
     /// The time at which earlier reads are paid for.
     paid: u64,
@@ -11,7 +11,7 @@ pub(super) struct Pace {
 /// Unused time is credited for this long, so that later reads may be faster.
 const CREDIT: u64 = 100_000_000;
 
-impl Pace {
+impl ReadPace {
     pub(super) fn new(rate: Option<u64>) -> Self {
         Self { rate: rate.map(|rate| rate.max(1)), paid: 0 }
     }
@@ -34,13 +34,13 @@ mod tests {
 
     #[test]
     fn without_a_rate_nothing_waits() {
-        let mut pace = Pace::new(None);
+        let mut pace = ReadPace::new(None);
         assert_eq!([pace.due(u64::MAX, 5), pace.due(u64::MAX, 5)], [5, 5]);
     }
 
     #[test]
     fn bytes_come_at_the_rate() {
-        let mut pace = Pace::new(Some(1000));
+        let mut pace = ReadPace::new(Some(1000));
         let start = 50 * SECOND;
         let mut now = start;
         for _ in 0..100 {
@@ -52,6 +52,6 @@ mod tests {
         now += 100 * SECOND;
         assert_eq!(pace.due(500, now), now - CREDIT);
         assert_eq!(pace.due(500, now), now - CREDIT + SECOND / 2);
-        assert_eq!(Pace::new(Some(0)).due(1, 7), 0);
+        assert_eq!(ReadPace::new(Some(0)).due(1, 7), 0);
     }
 }

@@ -12,12 +12,12 @@ use wirelane_os::clock;
 use wirelane_pcap::{Cancel, CancelSource, Source};
 
 use super::loader::Loader;
-use super::opened::Stop;
-use super::order::{Run, Window};
-use super::pace::Pace;
+use super::opened::ExtentRead;
+use super::order::{AnswerRun, AnswerWindow};
+use super::pace::ReadPace;
 use super::request::{Damage, Report};
-use super::route::{Atlas, Route, merge};
-use super::sift::{Sieve, Sifted};
+use super::route::{Atlas, StoreRoute, merge};
+use super::sift::{QueryConditions, Sifted};
 use crate::error::{Error, Result};
 use crate::extent::ExtentHeader;
 
@@ -31,7 +31,7 @@ const PATIENCE: Duration = Duration::from_millis(20);
 /// Receives the results.
 pub(super) trait Taker {
     /// The wanted part of the answer. Its end may move forward.
-    fn window(&self) -> Window;
+    fn window(&self) -> AnswerWindow;
 
     /// Takes the result of the next extent. Later extents have no packets older than `oldest`;
     /// `None` if this is the last extent. `sources` are the interfaces of the answer so far.
@@ -47,20 +47,20 @@ pub(super) trait Taker {
 }
 
 /// How the threads work.
-pub(super) struct Work<'a> {
+pub(super) struct PipelineWork<'a> {
     pub(super) threads: usize,
     pub(super) cancel: &'a Cancel,
-    pub(super) pace: &'a mut Pace,
+    pub(super) pace: &'a mut ReadPace,
 }
 
-struct Job {
+struct ExtentJob {
     number: u64,
-    stop: Stop,
-    window: Window,
+    stop: ExtentRead,
+    window: AnswerWindow,
 }
 
 /// `None` for an extent that is being written.
-type Outcome = std::result::Result<Option<Sifted>, Damage>;
+type ExtentResult = std::result::Result<Option<Sifted>, Damage>;
 
 /// Follows the whole route, until its end, a halt, or a break of the taker.
 ///
@@ -68,12 +68,12 @@ type Outcome = std::result::Result<Option<Sifted>, Damage>;
 /// The system refuses, the filter cannot be compiled, or the taker fails.
 pub(super) fn go(
     atlas: &mut Atlas<'_>,
-    sieve: &Sieve,
-    work: Work<'_>,
+    sieve: &QueryConditions,
+    work: PipelineWork<'_>,
     taker: &mut impl Taker,
     report: &mut Report,
 ) -> Result<ControlFlow<()>> {
-    let (jobs, waiting) = mpsc::channel::<Job>();
+    let (jobs, waiting) = mpsc::channel::<ExtentJob>();
     let (done, results) = mpsc::channel();
     let waiting = Mutex::new(waiting);
     thread::scope(|scope| {
@@ -87,7 +87,7 @@ pub(super) fn go(
                 .map_err(|error| Error::new("a thread that reads", error.to_string()))?;
         }
         drop(done);
-        let route = Route::new(atlas, sieve, taker.window());
+        let route = StoreRoute::new(atlas, sieve, taker.window());
         let mut caravan = Caravan {
             route,
             jobs,
@@ -103,14 +103,14 @@ pub(super) fn go(
 
 /// The extents in flight.
 struct Caravan<'a> {
-    route: Route<'a>,
-    jobs: Sender<Job>,
+    route: StoreRoute<'a>,
+    jobs: Sender<ExtentJob>,
     sent: u64,
     taken: u64,
     /// Oldest times of the extents sent and not taken yet, in order.
     under_way: VecDeque<u64>,
     /// Results that arrived before their turn.
-    arrived: BTreeMap<u64, Outcome>,
+    arrived: BTreeMap<u64, ExtentResult>,
     has_ended: bool,
 }
 
@@ -118,11 +118,11 @@ impl Caravan<'_> {
     fn go(
         &mut self,
         atlas: &mut Atlas<'_>,
-        sieve: &Sieve,
-        mut work: Work<'_>,
+        sieve: &QueryConditions,
+        mut work: PipelineWork<'_>,
         taker: &mut impl Taker,
         report: &mut Report,
-        results: &Receiver<(u64, Outcome)>,
+        results: &Receiver<(u64, ExtentResult)>,
     ) -> Result<ControlFlow<()>> {
         let most = AHEAD * work.threads.max(1);
         loop {
@@ -161,9 +161,9 @@ impl Caravan<'_> {
     fn send(
         &mut self,
         atlas: &mut Atlas<'_>,
-        sieve: &Sieve,
-        window: Window,
-        work: &mut Work<'_>,
+        sieve: &QueryConditions,
+        window: AnswerWindow,
+        work: &mut PipelineWork<'_>,
         report: &mut Report,
     ) -> Result<()> {
         let Some(stop) = self.route.next(atlas, window, report)? else {
@@ -181,7 +181,7 @@ impl Caravan<'_> {
         report.bytes_read += bytes;
         rest_until(work.pace.due(bytes, clock::monotonic_ns()), work.cancel);
         self.under_way.push_back(header.oldest);
-        let job = Job { number: self.sent, stop, window };
+        let job = ExtentJob { number: self.sent, stop, window };
         self.sent += 1;
         self.jobs.send(job).map_err(|_| Error::new("a thread that reads", "it ended early"))
     }
@@ -197,22 +197,31 @@ fn rest_until(due: u64, cancel: &Cancel) {
 }
 
 /// Works until the channel of jobs ends.
-fn serve(waiting: &Mutex<Receiver<Job>>, done: &Sender<(u64, Outcome)>, sieve: &Sieve) {
+fn serve(
+    waiting: &Mutex<Receiver<ExtentJob>>,
+    done: &Sender<(u64, ExtentResult)>,
+    sieve: &QueryConditions,
+) {
     let mut loader = Loader::default();
     loop {
         let job = match waiting.lock() {
             Ok(waiting) => waiting.recv(),
             Err(_) => return,
         };
-        let Ok(Job { number, stop, window }) = job else { return };
+        let Ok(ExtentJob { number, stop, window }) = job else { return };
         if done.send((number, sift(&stop, window, sieve, &mut loader))).is_err() {
             return;
         }
     }
 }
 
-fn sift(stop: &Stop, window: Window, sieve: &Sieve, loader: &mut Loader) -> Outcome {
-    let Stop { opened, extent } = stop;
+fn sift(
+    stop: &ExtentRead,
+    window: AnswerWindow,
+    sieve: &QueryConditions,
+    loader: &mut Loader,
+) -> ExtentResult {
+    let ExtentRead { opened, extent } = stop;
     let is_new = opened.is_new(extent);
     let mut tries = if is_new { TRIES } else { 1 };
     let blocks = loop {
@@ -224,7 +233,7 @@ fn sift(stop: &Stop, window: Window, sieve: &Sieve, loader: &mut Loader) -> Outc
             Err(damage) => return Err(damage),
         }
     };
-    let run = Run::new(opened.numbers.clone(), opened.rank, extent.offset);
+    let run = AnswerRun::new(opened.numbers.clone(), opened.rank, extent.offset);
     let sifted = sieve.sift(blocks, extent, &opened.interfaces, run, window);
     sifted.map(Some).map_err(|what| Damage {
         path: opened.segment.path().into(),

@@ -10,12 +10,12 @@ use std::sync::Arc;
 use wirelane_pcap::Source;
 
 use super::candidates::candidates;
-use super::engine::{self, Engines};
-use super::opened::{Opened, Place, Stop};
-use super::order::Window;
+use super::engine::{self, FilterEngines};
+use super::opened::{ExtentRead, OpenedSegment, StoreSegment};
+use super::order::AnswerWindow;
 use super::request::{Damage, Report};
 use super::segment::Segment;
-use super::sift::{Interface, Sieve};
+use super::sift::{QueryConditions, SegmentInterface};
 use crate::directory::{Directory, SegmentEntry};
 use crate::error::Result;
 use crate::extent::Extent;
@@ -24,8 +24,8 @@ use crate::extent::Extent;
 pub(super) struct Atlas<'a> {
     pub(super) stores: &'a [Directory],
     /// All segments, by store and number: the rank of a segment is its index here.
-    pub(super) places: Vec<Place>,
-    pub(super) engines: Engines<'a>,
+    pub(super) places: Vec<StoreSegment>,
+    pub(super) engines: FilterEngines<'a>,
     /// The store of each interface of the answer.
     origins: Vec<usize>,
     pub(super) sources: Vec<Source>,
@@ -36,21 +36,21 @@ impl<'a> Atlas<'a> {
     ///
     /// # Errors
     /// The system refuses.
-    pub(super) fn new(stores: &'a [Directory], engines: Engines<'a>) -> Result<Self> {
+    pub(super) fn new(stores: &'a [Directory], engines: FilterEngines<'a>) -> Result<Self> {
         let mut places = Vec::new();
         for (store, directory) in stores.iter().enumerate() {
             let segments = directory.segments()?;
             places.extend(segments.into_iter().map(|entry| {
                 let SegmentEntry { name, is_pinned, .. } = entry;
-                Place { store, name, is_pinned }
+                StoreSegment { store, name, is_pinned }
             }));
         }
         Ok(Self { stores, places, engines, origins: Vec::new(), sources: Vec::new() })
     }
 
     /// Opens the segment of this rank; `None` if it was deleted.
-    pub(super) fn open(&mut self, rank: u32) -> Result<Option<Opened>> {
-        let Some(Place { store, name, .. }) = self.places.get(rank as usize).copied() else {
+    pub(super) fn open(&mut self, rank: u32) -> Result<Option<OpenedSegment>> {
+        let Some(StoreSegment { store, name, .. }) = self.places.get(rank as usize).copied() else {
             return Ok(None);
         };
         let Some(directory) = self.stores.get(store) else { return Ok(None) };
@@ -60,10 +60,10 @@ impl<'a> Atlas<'a> {
         for source in segment.sources() {
             let verdict = self.engines.verdict(source.link_type)?;
             let (link_type, metadata) = (source.link_type, engine::metadata(source));
-            interfaces.push(Interface { link_type, metadata, verdict });
+            interfaces.push(SegmentInterface { link_type, metadata, verdict });
             numbers.push(self.number(store, source));
         }
-        Ok(Some(Opened { segment, rank, interfaces, numbers: numbers.into(), is_growing }))
+        Ok(Some(OpenedSegment { segment, rank, interfaces, numbers: numbers.into(), is_growing }))
     }
 
     /// Reads the interfaces of each store's newest segment that has any.
@@ -98,8 +98,8 @@ impl<'a> Atlas<'a> {
 }
 
 /// A route through the stores.
-pub(super) struct Route<'a> {
-    sieve: &'a Sieve,
+pub(super) struct StoreRoute<'a> {
+    sieve: &'a QueryConditions,
     /// Unopened segments, the oldest last.
     closed: Vec<(u64, u32)>,
     /// The next extent of every open segment.
@@ -109,17 +109,17 @@ pub(super) struct Route<'a> {
 
 /// The remaining extents of an open segment.
 struct Branch {
-    opened: Arc<Opened>,
+    opened: Arc<OpenedSegment>,
     /// The oldest last.
     extents: Vec<Extent>,
 }
 
-impl<'a> Route<'a> {
+impl<'a> StoreRoute<'a> {
     /// The route for `sieve` and `window`.
-    pub(super) fn new(atlas: &Atlas<'_>, sieve: &'a Sieve, window: Window) -> Self {
+    pub(super) fn new(atlas: &Atlas<'_>, sieve: &'a QueryConditions, window: AnswerWindow) -> Self {
         let mut closed: Vec<_> = (0..)
             .zip(&atlas.places)
-            .filter_map(|(rank, place): (u32, &Place)| match place.name.times {
+            .filter_map(|(rank, place): (u32, &StoreSegment)| match place.name.times {
                 Some((oldest, newest)) => (sieve.may_include(oldest, newest)
                     && window.from.time <= newest)
                     .then_some((oldest, rank)),
@@ -145,9 +145,9 @@ impl<'a> Route<'a> {
     pub(super) fn next(
         &mut self,
         atlas: &mut Atlas<'_>,
-        window: Window,
+        window: AnswerWindow,
         report: &mut Report,
-    ) -> Result<Option<Stop>> {
+    ) -> Result<Option<ExtentRead>> {
         let is_behind = |time| window.until.is_some_and(|until| until.time < time);
         loop {
             let head = self.heads.peek().map(|Reverse((oldest, ..))| *oldest);
@@ -171,7 +171,7 @@ impl<'a> Route<'a> {
         let Some(slot) = self.open.get_mut(at) else { return Ok(None) };
         let Some(branch) = slot else { return Ok(None) };
         let Some(extent) = branch.extents.pop() else { return Ok(None) };
-        let stop = Stop { opened: Arc::clone(&branch.opened), extent };
+        let stop = ExtentRead { opened: Arc::clone(&branch.opened), extent };
         match branch.extents.last() {
             Some(next) => self.heads.push(Reverse((next.header.oldest, rank, at))),
             None => *slot = None,
@@ -183,7 +183,7 @@ impl<'a> Route<'a> {
         &mut self,
         atlas: &mut Atlas<'_>,
         rank: u32,
-        window: Window,
+        window: AnswerWindow,
         report: &mut Report,
     ) -> Result<()> {
         let Some(opened) = atlas.open(rank)? else {

@@ -8,9 +8,9 @@ use wirelane_filter::Metadata;
 use wirelane_pcap::Record;
 use wirelane_pcap::pcapng::{self, Content};
 
-use super::engine::Verdict;
-use super::flows::Flows;
-use super::order::{Key, Run, Window};
+use super::engine::LinkFilter;
+use super::flows::ConversationSet;
+use super::order::{AnswerRun, AnswerWindow, PacketPosition};
 use crate::extent::{Extent, ExtentHeader};
 use crate::index::FlowId;
 use crate::narrow::Plan;
@@ -29,32 +29,32 @@ pub(super) enum Aim {
 /// The result of an extent.
 #[derive(Debug)]
 pub(super) enum Sifted {
-    Packets(Run),
+    Packets(AnswerRun),
     Flows(HashSet<FlowId>),
     Count(u64),
 }
 
 /// The conditions of a query.
 #[derive(Clone, Debug)]
-pub(super) struct Sieve {
+pub(super) struct QueryConditions {
     pub(super) aim: Aim,
     pub(super) from: Option<u64>,
     pub(super) to: Option<u64>,
     /// The condition on the keys of an extent.
     pub(super) keys: Option<Arc<Plan>>,
     /// Also packets of these conversations, at any time.
-    pub(super) flows: Option<Arc<Flows>>,
+    pub(super) flows: Option<Arc<ConversationSet>>,
 }
 
 /// The properties of a segment's interface.
 #[derive(Clone, Debug)]
-pub(super) struct Interface {
+pub(super) struct SegmentInterface {
     pub(super) link_type: u16,
     pub(super) metadata: Metadata,
-    pub(super) verdict: Verdict,
+    pub(super) verdict: LinkFilter,
 }
 
-impl Sieve {
+impl QueryConditions {
     /// Whether an extent with these times may hold matching packets.
     pub(super) fn may_include(&self, oldest: u64, newest: u64) -> bool {
         self.flows.is_some() || self.is_in_time(oldest, newest)
@@ -66,12 +66,16 @@ impl Sieve {
     }
 
     /// Whether the header is enough to count an extent, because all its packets match.
-    pub(super) fn counts_unread(&self, header: &ExtentHeader, interfaces: &[Interface]) -> bool {
+    pub(super) fn counts_unread(
+        &self,
+        header: &ExtentHeader,
+        interfaces: &[SegmentInterface],
+    ) -> bool {
         self.aim == Aim::Count
             && self.keys.is_none()
             && self.includes(header.oldest)
             && self.includes(header.newest)
-            && interfaces.iter().all(|interface| matches!(interface.verdict, Verdict::All))
+            && interfaces.iter().all(|interface| matches!(interface.verdict, LinkFilter::All))
     }
 
     /// The packets of an extent that match and are in the window, selected from its blocks.
@@ -82,9 +86,9 @@ impl Sieve {
         &self,
         blocks: &[u8],
         extent: &Extent,
-        interfaces: &[Interface],
-        mut run: Run,
-        window: Window,
+        interfaces: &[SegmentInterface],
+        mut run: AnswerRun,
+        window: AnswerWindow,
     ) -> Result<Sifted, Cow<'static, str>> {
         let (mut flows, mut count) = (HashSet::new(), 0);
         for block in pcapng::blocks(blocks) {
@@ -103,7 +107,7 @@ impl Sieve {
             }
             match self.aim {
                 Aim::Packets => {
-                    let place = Key { time, block: block.offset as u32, ..run.start() };
+                    let place = PacketPosition { time, block: block.offset as u32, ..run.start() };
                     if window.includes(&place) {
                         run.push(time, &block);
                     }
@@ -123,7 +127,7 @@ impl Sieve {
     }
 
     #[inline]
-    fn wants(&self, record: &Record<'_>, interface: &Interface) -> bool {
+    fn wants(&self, record: &Record<'_>, interface: &SegmentInterface) -> bool {
         if self.includes(record.timestamp) && interface.verdict.accepts(record, interface.metadata)
         {
             return true;

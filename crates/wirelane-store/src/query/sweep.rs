@@ -14,7 +14,7 @@ use std::ops::ControlFlow;
 use wirelane_pcap::Record;
 use wirelane_pcap::pcapng::Block;
 
-use super::order::{Key, Run, Window};
+use super::order::{AnswerRun, AnswerWindow, PacketPosition};
 
 /// Packets sampled to find the middle of the held packets.
 const SAMPLES: usize = 4096;
@@ -22,30 +22,30 @@ const SAMPLES: usize = 4096;
 /// Merges runs of packets.
 #[derive(Debug)]
 pub(super) struct Sweep {
-    window: Window,
+    window: AnswerWindow,
     memory: usize,
     held: usize,
-    runs: Vec<Run>,
+    runs: Vec<AnswerRun>,
     /// Empty positions in `runs`.
     free: Vec<usize>,
     /// The next packet of every run.
-    heads: BinaryHeap<Reverse<(Key, usize)>>,
+    heads: BinaryHeap<Reverse<(PacketPosition, usize)>>,
 }
 
 impl Sweep {
     /// Accepts packets of `window`, and holds at most about `memory` bytes of them.
-    pub(super) fn new(window: Window, memory: usize) -> Self {
+    pub(super) fn new(window: AnswerWindow, memory: usize) -> Self {
         let (runs, free, heads) = (Vec::new(), Vec::new(), BinaryHeap::new());
         Self { window, memory, held: 0, runs, free, heads }
     }
 
     /// The current window. It may end earlier than at the start.
-    pub(super) fn window(&self) -> Window {
+    pub(super) fn window(&self) -> AnswerWindow {
         self.window
     }
 
     /// Adds the packets of an extent.
-    pub(super) fn add(&mut self, mut run: Run) {
+    pub(super) fn add(&mut self, mut run: AnswerRun) {
         if let Some(until) = self.window.until {
             run.truncate(until);
         }
@@ -54,7 +54,7 @@ impl Sweep {
         let at = match self.free.pop() {
             Some(at) => at,
             None => {
-                self.runs.push(Run::default());
+                self.runs.push(AnswerRun::default());
                 self.runs.len() - 1
             }
         };
@@ -87,7 +87,7 @@ impl Sweep {
                 None => {
                     PeekMut::pop(head);
                     self.held -= run.size();
-                    *run = Run::default();
+                    *run = AnswerRun::default();
                     self.free.push(at);
                 }
             }
@@ -97,7 +97,7 @@ impl Sweep {
 
     /// Drops the later half of the held packets.
     fn shrink(&mut self) {
-        let left: usize = self.runs.iter().map(Run::left).sum();
+        let left: usize = self.runs.iter().map(AnswerRun::left).sum();
         let step = left / SAMPLES + 1;
         let mut places: Vec<_> = self.runs.iter().flat_map(|run| run.sample(step)).collect();
         places.sort_unstable();
@@ -122,7 +122,7 @@ impl Sweep {
                     self.heads.push(Reverse((head, at)));
                 }
                 None => {
-                    *run = Run::default();
+                    *run = AnswerRun::default();
                     self.free.push(at);
                 }
             }

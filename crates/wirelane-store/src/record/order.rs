@@ -8,20 +8,20 @@ use wirelane::pcap::Record;
 use super::journal::Journal;
 
 /// Records packets on the one thread that gets all of them, into one lane.
-pub(super) struct InOrder {
+pub(super) struct OrderedRecording {
     journal: Journal,
     /// The numbers in the lane of the interfaces; `None` if it has no room for one.
     numbers: Vec<Option<u32>>,
 }
 
-impl InOrder {
+impl OrderedRecording {
     /// Into a lane without interfaces.
     pub(super) fn new(journal: Journal) -> Self {
         Self { journal, numbers: Vec::new() }
     }
 }
 
-impl View for InOrder {
+impl View for OrderedRecording {
     fn interface(&mut self, interface: &Interface) -> Result<()> {
         self.numbers.push(self.journal.add(interface));
         Ok(())
@@ -48,7 +48,7 @@ impl View for InOrder {
     }
 }
 
-impl Drop for InOrder {
+impl Drop for OrderedRecording {
     fn drop(&mut self) {
         self.journal.finish();
     }

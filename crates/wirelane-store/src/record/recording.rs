@@ -18,15 +18,15 @@ use wirelane_os::memory::{self, Room};
 
 use super::config::{RecordConfig, RecordOutcome};
 use super::journal::Journal;
-use super::order::InOrder;
+use super::order::OrderedRecording;
 use super::trigger::{Lookout, Trigger};
-use super::worker::{End, Worker};
+use super::worker::{RecordWorker, RecordedEnd};
 use crate::{EXTENT_SIZE, MendReport, StoreOptions, StoreReport, StoreStatus, StoreWriter};
 
 /// The threads of a recording, and the store that they write to.
 pub struct Recording {
     /// Ends before the store.
-    receiving: Receiving<Worker>,
+    receiving: Receiving<RecordWorker>,
     store: StoreWriter,
     info: PortInfo,
     notes: Vec<String>,
@@ -72,14 +72,14 @@ impl Recording {
         let mut journal =
             |interfaces| Journal::start(&mut store, interfaces, config.statistics_every, &halt);
         let receiving = if in_order {
-            let view = Box::new(InOrder::new(journal(Vec::new())?));
+            let view = Box::new(OrderedRecording::new(journal(Vec::new())?));
             let (packets, placement) = (config.packets, config.placement.clone());
             Receiving::start_in_order(vec![port], groups, packets, config.single, placement, view)?
         } else {
             let lossless = port.info().lossless;
             let mut work = Vec::new();
             for (rx, (ends, interfaces)) in groups.into_iter().zip(ends) {
-                let consumer = Worker { ends, journal: journal(interfaces)?, lossless };
+                let consumer = RecordWorker { ends, journal: journal(interfaces)?, lossless };
                 work.push(Work { port: 0, rx, consumer });
             }
             let threads =
@@ -199,7 +199,7 @@ fn ends(
     group: &[Rx],
     config: &RecordConfig,
     trigger: Option<&Trigger>,
-) -> Result<(Vec<End>, Vec<Interface>)> {
+) -> Result<(Vec<RecordedEnd>, Vec<Interface>)> {
     let filter = config.trigger.as_ref().and_then(|trigger| trigger.filter.as_ref());
     let (mut ends, mut all) = (Vec::new(), Vec::new());
     for rx in group {
@@ -209,7 +209,7 @@ fn ends(
             _ => None,
         };
         let first = u32::try_from(all.len()).unwrap_or(u32::MAX);
-        ends.push(End::new(rx, first, &own, lookout));
+        ends.push(RecordedEnd::new(rx, first, &own, lookout));
         all.extend(own);
     }
     Ok((ends, all))

@@ -13,16 +13,16 @@ use super::trigger::Lookout;
 use crate::LaneWriter;
 
 /// The work of a receiving thread.
-pub(super) struct Worker {
+pub(super) struct RecordWorker {
     /// One per receiving end.
-    pub(super) ends: Vec<End>,
+    pub(super) ends: Vec<RecordedEnd>,
     pub(super) journal: Journal,
     /// The port waits for us and loses nothing.
     pub(super) lossless: bool,
 }
 
 /// A receiving end.
-pub(super) struct End {
+pub(super) struct RecordedEnd {
     placing: Placing,
     /// The number of its first interface in the lane, and how many it has from the start.
     first: u32,
@@ -32,7 +32,7 @@ pub(super) struct End {
     lookout: Option<Lookout>,
 }
 
-impl End {
+impl RecordedEnd {
     /// Of `rx`, whose interfaces from the start begin at number `first` of the lane.
     pub(super) fn new(
         rx: &Rx,
@@ -78,7 +78,7 @@ impl End {
     }
 }
 
-impl Consumer for Worker {
+impl Consumer for RecordWorker {
     fn consume(&mut self, input: usize, batch: &mut Batch) -> Result<()> {
         let Some(end) = self.ends.get_mut(input) else { return Ok(()) };
         if let Some(lookout) = &mut end.lookout {

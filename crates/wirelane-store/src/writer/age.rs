@@ -43,7 +43,7 @@ pub(crate) struct AgeClock {
 
 /// The time of a segment's last packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Written {
+pub(crate) enum LastPacketTime {
     /// In this process, at this boot time.
     Boot(u64),
     /// Earlier, at this time since the epoch.
@@ -66,10 +66,10 @@ impl AgeClock {
     }
 
     /// The age of a segment.
-    pub(crate) fn age(&self, written: Written, now: Now) -> Duration {
+    pub(crate) fn age(&self, written: LastPacketTime, now: Now) -> Duration {
         let age = match written {
-            Written::Boot(at) => now.boot.saturating_sub(at),
-            Written::Real(at) => self.offset.saturating_add(now.boot).saturating_sub(at),
+            LastPacketTime::Boot(at) => now.boot.saturating_sub(at),
+            LastPacketTime::Real(at) => self.offset.saturating_add(now.boot).saturating_sub(at),
         };
         Duration::from_nanos(age)
     }
@@ -92,7 +92,7 @@ mod tests {
     #[test]
     fn a_jump_ahead_makes_nothing_old_for_a_while() {
         let mut clock = AgeClock::new(at(1000, 10));
-        let old = Written::Real(990 * MINUTE);
+        let old = LastPacketTime::Real(990 * MINUTE);
         clock.tick(at(1005, 15));
         assert_eq!(minutes(clock.age(old, at(1005, 15))), 15);
         clock.tick(at(500_000, 16));
@@ -105,17 +105,17 @@ mod tests {
         // It stays.
         clock.tick(at(500_010, 30));
         assert_eq!(minutes(clock.age(old, at(500_010, 30))), 500_010 - 990);
-        assert_eq!(minutes(clock.age(Written::Boot(10 * MINUTE), at(500_010, 30))), 20);
+        assert_eq!(minutes(clock.age(LastPacketTime::Boot(10 * MINUTE), at(500_010, 30))), 20);
     }
 
     #[test]
     fn a_clock_that_goes_back_makes_nothing_old() {
         let mut clock = AgeClock::new(at(1000, 10));
         clock.tick(at(400, 11));
-        assert_eq!(minutes(clock.age(Written::Real(390 * MINUTE), at(400, 11))), 10);
-        assert_eq!(minutes(clock.age(Written::Real(990 * MINUTE), at(400, 11))), 0);
+        assert_eq!(minutes(clock.age(LastPacketTime::Real(390 * MINUTE), at(400, 11))), 10);
+        assert_eq!(minutes(clock.age(LastPacketTime::Real(990 * MINUTE), at(400, 11))), 0);
         clock.tick(at(1001, 13));
-        assert_eq!(minutes(clock.age(Written::Real(390 * MINUTE), at(1001, 13))), 12);
+        assert_eq!(minutes(clock.age(LastPacketTime::Real(390 * MINUTE), at(1001, 13))), 12);
     }
 
     #[test]

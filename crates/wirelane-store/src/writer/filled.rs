@@ -8,7 +8,7 @@ use super::status::Counts;
 use crate::disk::Buffer;
 
 /// Whole blocks in memory, enough for one extent.
-pub(crate) struct Filled {
+pub(crate) struct FilledBlocks {
     /// The sources of its packets, and maybe more.
     pub(crate) sources: Arc<[Source]>,
     /// The blocks, after room for a header.
@@ -23,7 +23,7 @@ pub(crate) struct Filled {
     pub(crate) newest: u64,
 }
 
-impl Filled {
+impl FilledBlocks {
     /// The blocks.
     pub(crate) fn blocks(&self) -> &[u8] {
         self.buffer.get(self.start..self.end).unwrap_or_default()

@@ -14,8 +14,8 @@ use rustix::io::Errno;
 use wirelane_os::clock;
 use wirelane_pcap::Access;
 
-use super::keeper::Request;
-use super::segment::Finished;
+use super::keeper::SealerRequest;
+use super::segment::FinishedSegment;
 use super::status::StoreStatus;
 use crate::directory::Directory;
 use crate::error::{Error, Result};
@@ -28,7 +28,7 @@ const WAITING: usize = 4;
 
 /// The thread's handle. Dropping it waits until all segments are finished.
 pub(crate) struct Finisher {
-    segments: Option<Sender<Finished>>,
+    segments: Option<Sender<FinishedSegment>>,
     waiting: Arc<AtomicUsize>,
     thread: Option<JoinHandle<()>>,
 }
@@ -37,7 +37,7 @@ pub(crate) struct Finisher {
 pub(crate) struct FinisherParts {
     pub(crate) directory: Arc<Directory>,
     pub(crate) access: Access,
-    pub(crate) keeper: Sender<Request>,
+    pub(crate) keeper: Sender<SealerRequest>,
     pub(crate) status: Arc<StoreStatus>,
 }
 
@@ -56,7 +56,7 @@ impl Finisher {
     }
 
     /// Finishes a segment: gives it its final name and its index, or deletes it if it is empty.
-    pub(crate) fn finish(&self, mut finished: Finished) {
+    pub(crate) fn finish(&self, mut finished: FinishedSegment) {
         if finished.index.is_some() && self.waiting.fetch_add(1, Ordering::Relaxed) >= WAITING {
             self.waiting.fetch_sub(1, Ordering::Relaxed);
             finished.index = None;
@@ -79,7 +79,7 @@ impl Drop for Finisher {
 }
 
 impl FinisherParts {
-    fn run(self, finished: Receiver<Finished>, waiting: &AtomicUsize) {
+    fn run(self, finished: Receiver<FinishedSegment>, waiting: &AtomicUsize) {
         let mut without_index = VecDeque::new();
         for segment in finished {
             let (number, index) = (segment.part.number, segment.index.is_some());
@@ -90,7 +90,7 @@ impl FinisherParts {
             if index {
                 waiting.fetch_sub(1, Ordering::Relaxed);
             }
-            let _ = self.keeper.send(Request::Finished { number, name });
+            let _ = self.keeper.send(SealerRequest::Finished { number, name });
             // Only while the lane keeps up, one segment at a time.
             if waiting.load(Ordering::Relaxed) <= 1
                 && let Some(name) = without_index.pop_front()
@@ -106,7 +106,7 @@ impl FinisherParts {
     /// Returns its name; `None` if it was empty and was deleted.
     fn finish(
         &self,
-        finished: Finished,
+        finished: FinishedSegment,
         without_index: &mut VecDeque<SegmentName>,
     ) -> Result<Option<SegmentName>> {
         let part = finished.part.file_name();
@@ -158,7 +158,9 @@ impl FinisherParts {
                 return Err(Error::new(path.display().to_string(), what));
             }
             self.write_index(name, &survey.into_index())?;
-            let _ = self.keeper.send(Request::Finished { number: name.number, name: Some(*name) });
+            let _ = self
+                .keeper
+                .send(SealerRequest::Finished { number: name.number, name: Some(*name) });
             Ok(())
         });
         let Err(error) = made else { return };

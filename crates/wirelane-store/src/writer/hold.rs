@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use super::filled::Filled;
+use super::filled::FilledBlocks;
 use super::gate::{Fate, Gate};
 use super::status::Counts;
 
@@ -11,7 +11,7 @@ use super::status::Counts;
 pub(crate) struct Hold {
     gate: Option<Arc<Gate>>,
     /// In order of arrival.
-    held: VecDeque<Filled>,
+    held: VecDeque<FilledBlocks>,
     /// The most that may be held: receiving needs the other buffers.
     most: usize,
     /// The index of the first extent not decided yet.
@@ -49,7 +49,7 @@ impl Hold {
     }
 
     /// Takes an extent. An extent to write is queued now, or by [`Hold::sort`].
-    pub(crate) fn take(&mut self, filled: Filled, queue: &mut VecDeque<Filled>) {
+    pub(crate) fn take(&mut self, filled: FilledBlocks, queue: &mut VecDeque<FilledBlocks>) {
         let Some(gate) = &self.gate else { return queue.push_back(filled) };
         if filled.counts.packets == 0 {
             // Only counters: they are written with the packets around them.
@@ -63,7 +63,7 @@ impl Hold {
     }
 
     /// Decides on held extents. True if one was queued or dropped.
-    pub(crate) fn sort(&mut self, queue: &mut VecDeque<Filled>) -> bool {
+    pub(crate) fn sort(&mut self, queue: &mut VecDeque<FilledBlocks>) -> bool {
         let Some(gate) = self.gate.clone() else { return false };
         let fired = gate.fired();
         if fired == self.fired && self.fresh == self.held.len() {
@@ -82,7 +82,7 @@ impl Hold {
         // Most become old in their order. The others are decided at the next trigger, or when
         // memory is short.
         let now = self.now;
-        let is_old = |it: &Filled| gate.fate(it.oldest, it.newest, now) == Fate::Forget;
+        let is_old = |it: &FilledBlocks| gate.fate(it.oldest, it.newest, now) == Fate::Forget;
         while self.held.front().is_some_and(is_old) {
             self.forget_first();
         }

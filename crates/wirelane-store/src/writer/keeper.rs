@@ -14,8 +14,8 @@ use wirelane_pcap::{Access, CompressionOptions, FrameCompressor, Section, Source
 
 use super::age::Now;
 use super::options::{StoreOptions, fitting_len};
-use super::segment::Ready;
-use super::shelf::{NoRoom, Shelf};
+use super::segment::PreparedSegment;
+use super::shelf::{NoRoom, Retention};
 use super::status::{ShortSegments, StoreStatus, Who};
 use crate::directory::{Directory, random_number};
 use crate::disk::{self, Buffers, DirectWriter};
@@ -29,19 +29,19 @@ const PERIOD: Duration = Duration::from_secs(1);
 const RETRY: Duration = Duration::from_millis(250);
 
 /// Requests of lanes to the keeper.
-pub(crate) enum Request {
+pub(crate) enum SealerRequest {
     /// A lane needs its next segment.
-    Open(Arc<Door>),
+    Open(Arc<LaneProperties>),
     /// A segment is finished, or has its index only now. It has no name if it was empty and was
     /// deleted, or if finishing it failed.
     Finished { number: u64, name: Option<SegmentName> },
     /// A lane has ended, and does not need the segments that it requested.
-    End { lane: u32, next: Option<Ready>, ready: Receiver<Ready> },
+    End { lane: u32, next: Option<PreparedSegment>, ready: Receiver<PreparedSegment> },
 }
 
 /// The properties of a lane's segments.
 #[derive(Debug)]
-pub(crate) struct Door {
+pub(crate) struct LaneProperties {
     pub(crate) lane: u32,
     /// The section header of each segment.
     pub(crate) section: Arc<Section>,
@@ -52,12 +52,12 @@ pub(crate) struct Door {
     pub(crate) prelude: Vec<u8>,
     /// Their length before compression.
     pub(crate) plain: usize,
-    pub(crate) ready: Sender<Ready>,
+    pub(crate) ready: Sender<PreparedSegment>,
     /// The thread that waits for it.
     pub(crate) thread: Thread,
 }
 
-impl Door {
+impl LaneProperties {
     /// A copy for segments that describe these sources.
     ///
     /// # Errors
@@ -91,10 +91,10 @@ pub(crate) struct Keeper {
     directory: Arc<Directory>,
     access: Access,
     options: StoreOptions,
-    shelf: Shelf,
+    shelf: Retention,
     next_number: u64,
-    requests: Receiver<Request>,
-    waiting: Vec<Arc<Door>>,
+    requests: Receiver<SealerRequest>,
+    waiting: Vec<Arc<LaneProperties>>,
     status: Arc<StoreStatus>,
     /// Memory for writing preludes.
     memory: Buffers,
@@ -107,11 +107,11 @@ impl Keeper {
         directory: Arc<Directory>,
         access: Access,
         options: StoreOptions,
-        requests: Receiver<Request>,
+        requests: Receiver<SealerRequest>,
         status: Arc<StoreStatus>,
     ) -> Result<Self> {
         let limits = options.limits;
-        let (shelf, next_number) = Shelf::new(Arc::clone(&directory), limits, Now::read())?;
+        let (shelf, next_number) = Retention::new(Arc::clone(&directory), limits, Now::read())?;
         let memory = Buffers::new(1, MAX_PRELUDE).map_err(Error::os)?;
         let waiting = Vec::new();
         let keeper = Self {
@@ -151,15 +151,15 @@ impl Keeper {
         self.status.settled(Who::Keeper);
     }
 
-    fn handle(&mut self, request: Request) {
+    fn handle(&mut self, request: SealerRequest) {
         match request {
-            Request::Open(door) => self.waiting.push(door),
-            Request::Finished { number, name } => {
+            SealerRequest::Open(door) => self.waiting.push(door),
+            SealerRequest::Finished { number, name } => {
                 if let Err(error) = self.shelf.finish(number, name, Now::read()) {
                     self.status.mishap(error.to_string());
                 }
             }
-            Request::End { lane, next, ready } => {
+            SealerRequest::End { lane, next, ready } => {
                 self.waiting.retain(|door| door.lane != lane);
                 for unused in next.into_iter().chain(ready.try_iter()) {
                     self.discard(&unused);
@@ -192,7 +192,7 @@ impl Keeper {
     }
 
     /// Creates a segment with its prelude.
-    fn make(&mut self, door: &Door) -> Result<Ready> {
+    fn make(&mut self, door: &LaneProperties) -> Result<PreparedSegment> {
         let len = self.segment_len();
         let room = self.shelf.make_room(len, Now::read())?;
         room.map_err(|why| self.no_room(why))?;
@@ -219,7 +219,7 @@ impl Keeper {
         len
     }
 
-    fn create(&mut self, door: &Door, limit: u64) -> Result<Ready> {
+    fn create(&mut self, door: &LaneProperties, limit: u64) -> Result<PreparedSegment> {
         let compression = self.options.compression.map(|options| options.compression);
         let name =
             SegmentName { times: None, lane: door.lane, number: self.next_number, compression };
@@ -243,7 +243,7 @@ impl Keeper {
         }
         let start = prelude.len() as u64;
         let (file, sources) = (Arc::new(made.file), door.sources);
-        let ready = Ready { name, id, file, sources, start, limit };
+        let ready = PreparedSegment { name, id, file, sources, start, limit };
         let written = self
             .access
             .apply(&*ready.file)
@@ -253,7 +253,7 @@ impl Keeper {
         Ok(ready)
     }
 
-    fn write(&self, ready: &Ready, prelude: &[u8]) -> Result<()> {
+    fn write(&self, ready: &PreparedSegment, prelude: &[u8]) -> Result<()> {
         let path = self.directory.path_of(&ready.name.file_name());
         let mut writer = DirectWriter::blocking();
         let Some(mut buffer) = self.memory.take() else { return Ok(()) };
@@ -266,7 +266,7 @@ impl Keeper {
     }
 
     /// Deletes an unused segment.
-    fn discard(&mut self, ready: &Ready) {
+    fn discard(&mut self, ready: &PreparedSegment) {
         let removed = self.directory.remove(&ready.name.file_name());
         let gone = removed.and_then(|_| self.shelf.finish(ready.name.number, None, Now::read()));
         if let Err(error) = gone {

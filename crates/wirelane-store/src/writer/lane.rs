@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use wirelane_pcap::pcapng::{self, MAX_PACKET};
 use wirelane_pcap::{Record, Source, Statistics};
 
-use super::filled::Filled;
+use super::filled::FilledBlocks;
 use super::gate::Gate;
 use super::status::{Counts, LaneStatus};
 use crate::disk::Buffers;
@@ -29,12 +29,12 @@ pub struct LaneWriter {
     filling: Option<Filling>,
     buffers: Buffers,
     /// `None` once it has ended.
-    full: Option<SyncSender<Filled>>,
+    full: Option<SyncSender<FilledBlocks>>,
     store_thread: Thread,
     status: Arc<LaneStatus>,
     wakeup: Arc<Wakeup>,
     gate: Option<Arc<Gate>>,
-    layout: Layout,
+    layout: BufferLayout,
     sources: Arc<[Source]>,
     /// Bytes of the first blocks of each segment.
     described: usize,
@@ -47,13 +47,13 @@ pub struct LaneWriter {
 
 /// Start and upper limit of the blocks in a buffer.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Layout {
+pub(crate) struct BufferLayout {
     pub(crate) start: usize,
     pub(crate) limit: usize,
 }
 
 struct Filling {
-    filled: Filled,
+    filled: FilledBlocks,
     /// The time of the first block.
     since: u64,
 }
@@ -68,12 +68,12 @@ pub(crate) struct Wakeup {
 /// The parts of a lane writer.
 pub(crate) struct LaneParts {
     pub(crate) buffers: Buffers,
-    pub(crate) full: SyncSender<Filled>,
+    pub(crate) full: SyncSender<FilledBlocks>,
     pub(crate) store_thread: Thread,
     pub(crate) status: Arc<LaneStatus>,
     pub(crate) wakeup: Arc<Wakeup>,
     pub(crate) gate: Option<Arc<Gate>>,
-    pub(crate) layout: Layout,
+    pub(crate) layout: BufferLayout,
     pub(crate) sources: Arc<[Source]>,
     pub(crate) described: usize,
     pub(crate) flush_every: Duration,
@@ -272,12 +272,12 @@ impl LaneWriter {
 
     /// Starts a buffer, if one is free.
     fn begin(&mut self) -> bool {
-        let Layout { start, .. } = self.layout;
+        let BufferLayout { start, .. } = self.layout;
         self.filling = self.buffers.take().map(|buffer| {
             let counts = Counts::default();
             let sources = Arc::clone(&self.sources);
             let (end, oldest, newest) = (start, u64::MAX, 0);
-            let filled = Filled { sources, buffer, start, end, counts, oldest, newest };
+            let filled = FilledBlocks { sources, buffer, start, end, counts, oldest, newest };
             Filling { filled, since: self.now }
         });
         self.filling.is_some()

@@ -18,8 +18,8 @@ use std::thread::{self, JoinHandle, Thread};
 use crc32fast::hash;
 use wirelane_pcap::{CompressionOptions, FrameCompressor, Source};
 
-use super::filled::Filled;
-use super::lane::Layout;
+use super::filled::FilledBlocks;
+use super::lane::BufferLayout;
 use super::lost::{BySource, add_blocks};
 use super::status::Counts;
 use crate::disk::{Buffer, Buffers};
@@ -39,7 +39,7 @@ pub(crate) struct Packed {
     pub(crate) header: ExtentHeader,
     pub(crate) counts: Counts,
     /// The blocks, if they are still needed; `None` if they are in `buffer`, or were dropped.
-    pub(crate) plain: Option<Filled>,
+    pub(crate) plain: Option<FilledBlocks>,
     /// The sources of its packets, and maybe more.
     pub(crate) sources: Arc<[Source]>,
     /// Its packets by source, if already counted.
@@ -49,7 +49,7 @@ pub(crate) struct Packed {
 /// An extent that could not be packed.
 pub(crate) struct Unpacked {
     /// The extent, if it still exists.
-    pub(crate) filled: Option<Filled>,
+    pub(crate) filled: Option<FilledBlocks>,
     pub(crate) why: String,
 }
 
@@ -70,8 +70,8 @@ impl Packed {
 }
 
 /// Packs extents in order.
-pub(crate) enum Packer {
-    Plain(VecDeque<Filled>),
+pub(crate) enum ExtentPacker {
+    Plain(VecDeque<FilledBlocks>),
     Compressed(Turns),
 }
 
@@ -86,23 +86,23 @@ pub(crate) struct Turns {
 
 struct Compressing {
     /// It is dropped first, which ends the thread.
-    plain: Option<SyncSender<(Filled, Buffer)>>,
+    plain: Option<SyncSender<(FilledBlocks, Buffer)>>,
     packed: Receiver<std::result::Result<Packed, Unpacked>>,
     handle: Option<JoinHandle<()>>,
 }
 
-impl Packer {
+impl ExtentPacker {
     /// The range of blocks in a buffer for which the extent is no longer than [`EXTENT_SIZE`].
-    pub(crate) fn layout(compression: Option<CompressionOptions>) -> Result<Layout> {
+    pub(crate) fn layout(compression: Option<CompressionOptions>) -> Result<BufferLayout> {
         let start = ExtentHeader::disk_len(compression.is_some());
         let Some(options) = compression else {
-            return Ok(Layout { start, limit: EXTENT_SIZE - PADDING });
+            return Ok(BufferLayout { start, limit: EXTENT_SIZE - PADDING });
         };
         let compressor = FrameCompressor::new(options).map_err(cannot_compress)?;
         let most = EXTENT_SIZE - start - PADDING;
         let fits = |len: &usize| compressor.bound(*len) <= most;
         let len = (0..most).rev().step_by(64).find(fits).unwrap_or(0);
-        Ok(Layout { start, limit: start + len })
+        Ok(BufferLayout { start, limit: start + len })
     }
 
     /// Starts the packer for `depth` concurrent writes. `wake` is the thread that receives packed
@@ -137,7 +137,7 @@ impl Packer {
     }
 
     /// Packs an extent; returns it if there is no room now.
-    pub(crate) fn send(&mut self, filled: Filled) -> Option<Filled> {
+    pub(crate) fn send(&mut self, filled: FilledBlocks) -> Option<FilledBlocks> {
         match self {
             Self::Plain(queue) if queue.is_empty() => queue.push_back(filled),
             Self::Plain(_) => return Some(filled),
@@ -156,7 +156,7 @@ impl Packer {
 }
 
 impl Turns {
-    fn send(&mut self, filled: Filled) -> Option<Filled> {
+    fn send(&mut self, filled: FilledBlocks) -> Option<FilledBlocks> {
         if self.sent - self.received >= self.threads.len() * PER_THREAD {
             return Some(filled);
         }
@@ -229,16 +229,16 @@ impl Drop for Turns {
     }
 }
 
-fn pack_plain(filled: Filled) -> Packed {
+fn pack_plain(filled: FilledBlocks) -> Packed {
     // The checksum is computed when the extent is placed.
     let header = header(&filled, filled.end - filled.start);
-    let Filled { buffer, counts, sources, .. } = filled;
+    let FilledBlocks { buffer, counts, sources, .. } = filled;
     Packed { buffer, header, counts, plain: None, sources, by_source: None }
 }
 
 fn compress(
     compressor: &mut FrameCompressor,
-    filled: Filled,
+    filled: FilledBlocks,
     mut buffer: Buffer,
 ) -> std::result::Result<Packed, Unpacked> {
     let start = ExtentHeader::disk_len(true);
@@ -253,7 +253,7 @@ fn compress(
     Ok(Packed { buffer, header, counts, plain: Some(filled), sources, by_source: None })
 }
 
-fn header(filled: &Filled, payload: usize) -> ExtentHeader {
+fn header(filled: &FilledBlocks, payload: usize) -> ExtentHeader {
     ExtentHeader {
         packets: u32::try_from(filled.counts.packets).unwrap_or(u32::MAX),
         payload: payload as u32,

@@ -17,7 +17,7 @@ use crate::names::SegmentName;
 
 /// A segment that the keeper prepared: its prelude is on the disk.
 #[derive(Debug)]
-pub(crate) struct Ready {
+pub(crate) struct PreparedSegment {
     pub(crate) name: SegmentName,
     /// Its random number.
     pub(crate) id: u64,
@@ -31,7 +31,7 @@ pub(crate) struct Ready {
 }
 
 /// A segment whose last extent is written.
-pub(crate) struct Finished {
+pub(crate) struct FinishedSegment {
     /// Its current name.
     pub(crate) part: SegmentName,
     pub(crate) file: Arc<File>,
@@ -48,19 +48,19 @@ pub(crate) struct Finished {
 ///
 /// Writes end in any order, but count in the order of the file. Extents after a failed write move
 /// to the next segment, and the file is truncated before the failure. So a segment has no holes.
-pub(crate) struct Segment {
-    ready: Ready,
+pub(crate) struct GrowingSegment {
+    ready: PreparedSegment,
     /// Offset and number of the next extent.
     at: u64,
     number: u32,
     flying: VecDeque<Flying>,
-    written: Finished,
-    state: State,
+    written: FinishedSegment,
+    state: SegmentState,
     since: Instant,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum State {
+enum SegmentState {
     Open,
     /// No extent is added any more.
     Closed,
@@ -87,9 +87,9 @@ pub(crate) struct Write {
     pub(crate) offset: u64,
 }
 
-impl Segment {
-    pub(crate) fn new(ready: Ready) -> Self {
-        let written = Finished {
+impl GrowingSegment {
+    pub(crate) fn new(ready: PreparedSegment) -> Self {
+        let written = FinishedSegment {
             part: ready.name,
             file: Arc::clone(&ready.file),
             end: ready.start,
@@ -100,7 +100,7 @@ impl Segment {
         };
         let (at, since) = (ready.start, Instant::now());
         let flying = VecDeque::new();
-        Self { ready, at, number: 0, flying, written, state: State::Open, since }
+        Self { ready, at, number: 0, flying, written, state: SegmentState::Open, since }
     }
 
     /// Whether this extent can be added.
@@ -115,7 +115,7 @@ impl Segment {
     }
 
     pub(crate) fn is_open(&self) -> bool {
-        self.state == State::Open
+        self.state == SegmentState::Open
     }
 
     /// Whether to request the next segment. A lane requests it after writing an eighth of the
@@ -133,7 +133,7 @@ impl Segment {
     /// Adds no further extents.
     pub(crate) fn close(&mut self) {
         if self.is_open() {
-            self.state = State::Closed;
+            self.state = SegmentState::Closed;
         }
     }
 
@@ -183,7 +183,7 @@ impl Segment {
             return Some(done);
         };
         if done.result.is_err() {
-            self.state = State::Broken;
+            self.state = SegmentState::Broken;
         }
         flying.landed = Some((done.buffer, done.result.is_ok()));
         None
@@ -210,7 +210,7 @@ impl Segment {
     /// order.
     pub(crate) fn take_back(&mut self) -> Option<Vec<Packed>> {
         let has_ended = self.flying.iter().all(|flying| flying.landed.is_some());
-        if self.state != State::Broken || self.flying.is_empty() || !has_ended {
+        if self.state != SegmentState::Broken || self.flying.is_empty() || !has_ended {
             return None;
         }
         self.written.index = None;
@@ -229,7 +229,7 @@ impl Segment {
     }
 
     /// The segment in its current state.
-    pub(crate) fn finish(self) -> Finished {
+    pub(crate) fn finish(self) -> FinishedSegment {
         self.written
     }
 }
@@ -252,11 +252,11 @@ mod tests {
 
     const ALIGNMENT: u64 = EXTENT_ALIGNMENT as u64;
 
-    fn segment() -> Segment {
+    fn segment() -> GrowingSegment {
         let file = Arc::new(tempfile::tempfile().unwrap());
         let name = SegmentName { times: None, lane: 0, number: 1, compression: None };
         let (start, limit) = (ALIGNMENT, 6 * ALIGNMENT);
-        Segment::new(Ready { name, id: 7, file, sources: 0, start, limit })
+        GrowingSegment::new(PreparedSegment { name, id: 7, file, sources: 0, start, limit })
     }
 
     fn packed(buffers: &Buffers, time: u64) -> Packed {
@@ -281,7 +281,7 @@ mod tests {
         let mut writes: Vec<Option<Write>> = (0..4)
             .map(|number| Some(segment.place(packed(&buffers, 10 + number), number)))
             .collect();
-        let mut land = |segment: &mut Segment, number: u64, is_written| {
+        let mut land = |segment: &mut GrowingSegment, number: u64, is_written| {
             let write = writes[number as usize].take().unwrap();
             assert!(segment.land(done(write, number, is_written)).is_none());
         };

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::age::{AgeClock, Now, Written};
+use super::age::{AgeClock, LastPacketTime, Now};
 use super::options::Limits;
 use super::status::KeeperStatus;
 use crate::directory::Directory;
@@ -12,7 +12,7 @@ use crate::error::Result;
 use crate::names::SegmentName;
 use crate::pin::Deletion;
 
-pub(crate) struct Shelf {
+pub(crate) struct Retention {
     directory: Arc<Directory>,
     limits: Limits,
     /// Finished segments, and unfinished ones of a crash, by number.
@@ -28,7 +28,7 @@ pub(crate) struct Shelf {
 struct Kept {
     name: SegmentName,
     bytes: u64,
-    written: Written,
+    written: LastPacketTime,
     /// As far as known: other processes pin and unpin.
     is_pinned: bool,
 }
@@ -42,7 +42,7 @@ pub(crate) enum NoRoom {
     Free,
 }
 
-impl Shelf {
+impl Retention {
     /// Returns the shelf, and the number of the next segment.
     ///
     /// # Errors
@@ -55,7 +55,7 @@ impl Shelf {
             let bytes = directory.disk_usage(&name.file_name())?
                 + directory.disk_usage(&name.index_name())?;
             // The real-time clock gives the latest possible time of an unfinished segment.
-            let written = Written::Real(name.times.map_or(now.real, |(_, newest)| newest));
+            let written = LastPacketTime::Real(name.times.map_or(now.real, |(_, newest)| newest));
             let is_pinned = entry.is_pinned;
             kept.insert(name.number, Kept { name, bytes, written, is_pinned });
         }
@@ -100,7 +100,7 @@ impl Shelf {
         let bytes = usage(&name.file_name())? + usage(&name.index_name())?;
         // It may be finished already, and have its index only now.
         let before = self.kept.remove(&number);
-        let written = before.as_ref().map_or(Written::Boot(now.boot), |it| it.written);
+        let written = before.as_ref().map_or(LastPacketTime::Boot(now.boot), |it| it.written);
         let is_pinned = before.as_ref().is_some_and(|it| it.is_pinned);
         self.bytes += bytes;
         self.bytes -= before.map_or(0, |it| it.bytes);

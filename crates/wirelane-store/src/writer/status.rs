@@ -226,14 +226,14 @@ impl StoreStatus {
 /// The counters of a lane. One thread writes each.
 #[derive(Debug, Default)]
 pub(crate) struct LaneStatus {
-    pub(crate) receiving: Receiving,
+    pub(crate) receiving: ReceiveCounters,
     pub(crate) storing: Storing,
 }
 
 /// The counters of the receiving thread, on separate cache lines.
 #[derive(Debug, Default)]
 #[repr(align(128))]
-pub(crate) struct Receiving {
+pub(crate) struct ReceiveCounters {
     pub(crate) dropped: AtomicCounts,
     pub(crate) taken: AtomicCounts,
 }

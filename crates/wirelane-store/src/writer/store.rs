@@ -10,14 +10,14 @@ use wirelane_pcap::{Access, Source};
 
 use super::finisher::{Finisher, FinisherParts};
 use super::hold::Hold;
-use super::keeper::{Door, Keeper, Request};
+use super::keeper::{Keeper, LaneProperties, SealerRequest};
 use super::lane::{LaneParts, LaneWriter, Wakeup};
 use super::lost::Lost;
 use super::options::{DEPTH, LEAST_SEGMENT, StoreOptions};
-use super::pack::Packer;
+use super::pack::ExtentPacker;
 use super::shelf::{reserve, space};
 use super::status::{StoreReport, StoreStatus};
-use super::worker::{Segments, Worker, WorkerState};
+use super::worker::{LaneSegments, LaneWorker, WorkerState};
 use crate::directory::Directory;
 use crate::disk::{Buffers, DirectWriter, Mode};
 use crate::error::{Error, Result};
@@ -34,7 +34,7 @@ pub struct StoreWriter {
     access: Access,
     options: StoreOptions,
     status: Arc<StoreStatus>,
-    keeper: Option<Sender<Request>>,
+    keeper: Option<Sender<SealerRequest>>,
     threads: Vec<JoinHandle<()>>,
     /// The keeper's thread, ended after all others.
     keeper_thread: Option<JoinHandle<()>>,
@@ -94,7 +94,7 @@ impl StoreWriter {
     pub fn lane(&mut self, sources: &[Source], lost: Option<Lost>) -> Result<LaneWriter> {
         self.check_limits()?;
         let compression = self.options.compression;
-        let layout = Packer::layout(compression)?;
+        let layout = ExtentPacker::layout(compression)?;
         let count = self.options.buffers();
         let buffers = Buffers::new(count, EXTENT_SIZE).map_err(Error::os)?;
         let (full, filled) = sync_channel(count);
@@ -103,13 +103,14 @@ impl StoreWriter {
             return Err(Error::new("the store", "is closed"));
         };
         let number = self.lanes;
-        let (start, started) = mpsc::channel::<Worker>();
+        let (start, started) = mpsc::channel::<LaneWorker>();
         // If its sender is dropped, the thread ends at once.
-        let thread =
-            spawn(format!("wl-store-{number}"), move || started.recv().map_or((), Worker::run))?;
+        let thread = spawn(format!("wl-store-{number}"), move || {
+            started.recv().map_or((), LaneWorker::run)
+        })?;
         let store_thread = thread.thread().clone();
         self.threads.push(thread);
-        let packer = Packer::start(compression, DEPTH, &store_thread)?;
+        let packer = ExtentPacker::start(compression, DEPTH, &store_thread)?;
         let disk =
             DirectWriter::with_rings(DEPTH, packer.room().unwrap_or(&buffers), &self.options.rings);
         if let Some(lock) = &self.lock {
@@ -124,7 +125,7 @@ impl StoreWriter {
             keeper: keeper.clone(),
             status: Arc::clone(&self.status),
         })?;
-        let door = Door {
+        let door = LaneProperties {
             lane: number,
             section: Arc::new(self.options.section.clone()),
             compression,
@@ -140,8 +141,8 @@ impl StoreWriter {
         let wakeup = Arc::new(Wakeup::default());
         let time = self.options.segment_time();
         let status = Arc::clone(&lane_status);
-        let segments = Segments::new(Arc::new(door), segments, keeper, finisher, status, time);
-        let worker = Worker {
+        let segments = LaneSegments::new(Arc::new(door), segments, keeper, finisher, status, time);
+        let worker = LaneWorker {
             full: filled,
             hold: Hold::new(self.options.gate.clone(), count),
             queue: Default::default(),

@@ -14,14 +14,14 @@ use std::sync::mpsc::{Receiver, Sender, TryRecvError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::filled::Filled;
+use super::filled::FilledBlocks;
 use super::finisher::Finisher;
 use super::hold::Hold;
-use super::keeper::{Door, Request};
+use super::keeper::{LaneProperties, SealerRequest};
 use super::lane::Wakeup;
 use super::lost::{BySource, Lost, add_blocks};
-use super::pack::{Packed, Packer};
-use super::segment::{Ready, Segment};
+use super::pack::{ExtentPacker, Packed};
+use super::segment::{GrowingSegment, PreparedSegment};
 use super::status::{Counts, LaneStatus, StoreStatus, Who};
 use crate::disk::{DirectWriter, Done};
 
@@ -33,13 +33,13 @@ const RETRY: Duration = Duration::from_millis(500);
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The state of the thread.
-pub(crate) struct Worker {
-    pub(crate) full: Receiver<Filled>,
+pub(crate) struct LaneWorker {
+    pub(crate) full: Receiver<FilledBlocks>,
     pub(crate) hold: Hold,
-    pub(crate) queue: VecDeque<Filled>,
-    pub(crate) packer: Packer,
+    pub(crate) queue: VecDeque<FilledBlocks>,
+    pub(crate) packer: ExtentPacker,
     pub(crate) packed: VecDeque<Packed>,
-    pub(crate) segments: Segments,
+    pub(crate) segments: LaneSegments,
     pub(crate) disk: DirectWriter,
     pub(crate) lost: Option<Lost>,
     pub(crate) status: Arc<StoreStatus>,
@@ -62,21 +62,21 @@ pub(crate) struct WorkerState {
 }
 
 /// The segments of the lane.
-pub(crate) struct Segments {
-    door: Arc<Door>,
-    ready: Receiver<Ready>,
-    keeper: Sender<Request>,
+pub(crate) struct LaneSegments {
+    door: Arc<LaneProperties>,
+    ready: Receiver<PreparedSegment>,
+    keeper: Sender<SealerRequest>,
     finisher: Finisher,
     status: Arc<LaneStatus>,
     /// Segments being written; only the last is open.
-    open: VecDeque<Segment>,
-    next: Option<Ready>,
+    open: VecDeque<GrowingSegment>,
+    next: Option<PreparedSegment>,
     is_asked: bool,
     /// The time after which a segment is finished.
     time: Option<Duration>,
 }
 
-impl Worker {
+impl LaneWorker {
     /// Runs until the lane has ended and its packets are written or lost.
     pub(crate) fn run(mut self) {
         loop {
@@ -286,11 +286,11 @@ impl Worker {
     }
 }
 
-impl Segments {
+impl LaneSegments {
     pub(crate) fn new(
-        door: Arc<Door>,
-        ready: Receiver<Ready>,
-        keeper: Sender<Request>,
+        door: Arc<LaneProperties>,
+        ready: Receiver<PreparedSegment>,
+        keeper: Sender<SealerRequest>,
         finisher: Finisher,
         status: Arc<LaneStatus>,
         time: Option<Duration>,
@@ -300,12 +300,12 @@ impl Segments {
     }
 
     /// The segment for this extent; `None` if none is ready.
-    fn with_room(&mut self, packed: &Packed) -> Option<&mut Segment> {
+    fn with_room(&mut self, packed: &Packed) -> Option<&mut GrowingSegment> {
         if packed.sources.len() > self.door.sources {
             // If memory runs out, it is tried again later.
             self.door = Arc::new(self.door.describing(&packed.sources).ok()?);
         }
-        let has_room = |segment: &Segment| segment.has_room(packed);
+        let has_room = |segment: &GrowingSegment| segment.has_room(packed);
         while !self.open.back().is_some_and(has_room) {
             if let Some(full) = self.open.back_mut() {
                 full.close();
@@ -315,7 +315,7 @@ impl Segments {
                 return None;
             };
             self.is_asked = false;
-            let segment = Segment::new(ready);
+            let segment = GrowingSegment::new(ready);
             // A segment that was prepared before a source was known is unused, and deleted.
             let is_used = u32::from(segment.describes(packed));
             self.status.storing.segments.fetch_add(is_used, Ordering::Relaxed);
@@ -326,14 +326,14 @@ impl Segments {
 
     /// Requests the next segment in time.
     fn ask_ahead(&mut self) {
-        if self.open.back().is_some_and(Segment::needs_next) {
+        if self.open.back().is_some_and(GrowingSegment::needs_next) {
             self.ask();
         }
     }
 
     fn ask(&mut self) {
         if !self.is_asked && self.next.is_none() {
-            self.is_asked = self.keeper.send(Request::Open(Arc::clone(&self.door))).is_ok();
+            self.is_asked = self.keeper.send(SealerRequest::Open(Arc::clone(&self.door))).is_ok();
         }
     }
 
@@ -351,7 +351,7 @@ impl Segments {
 
     /// Passes finished segments to the finisher.
     fn finish(&mut self) {
-        while self.open.front().is_some_and(Segment::is_finished)
+        while self.open.front().is_some_and(GrowingSegment::is_finished)
             && let Some(segment) = self.open.pop_front()
         {
             self.finisher.finish(segment.finish());
@@ -365,6 +365,6 @@ impl Segments {
         }
         self.finish();
         let (next, ready) = (self.next.take(), self.ready);
-        let _ = self.keeper.send(Request::End { lane: self.door.lane, next, ready });
+        let _ = self.keeper.send(SealerRequest::End { lane: self.door.lane, next, ready });
     }
 }

@@ -8,21 +8,21 @@ use wirelane_pcap::pcapng;
 use super::ask;
 use super::stores::{Packet, SegmentFile, in_order, store};
 use crate::query::Query;
-use crate::query::order::{Run, Window};
+use crate::query::order::{AnswerRun, AnswerWindow};
 use crate::query::sweep::Sweep;
 
 /// The blocks of an extent's run: packets with these times, each with its number.
-fn run_of(extent: u64, times: &[u64], window: Window) -> Run {
+fn run_of(extent: u64, times: &[u64], window: AnswerWindow) -> AnswerRun {
     let mut blocks = Vec::new();
     for (number, time) in (0..).zip(times) {
         let data = [extent as u8, number];
         pcapng::packet(&mut blocks, &Packet::new(0, *time, &data).record());
     }
-    let mut run = Run::new([7].into(), 3, extent);
+    let mut run = AnswerRun::new([7].into(), 3, extent);
     for block in pcapng::blocks(&blocks) {
         let block = block.unwrap();
         let pcapng::Content::Packet { record, .. } = block.content else { unreachable!() };
-        let place = crate::query::order::Key {
+        let place = crate::query::order::PacketPosition {
             time: record.timestamp,
             block: block.offset as u32,
             ..run.start()
@@ -49,7 +49,7 @@ proptest! {
             expected.extend((0..).zip(times).map(|(number, time)| (*time, [extent, number])));
         }
         expected.sort();
-        let (mut found, mut window) = (Vec::new(), Window::default());
+        let (mut found, mut window) = (Vec::new(), AnswerWindow::default());
         loop {
             let (mut sweep, before) = (Sweep::new(window, memory), found.len());
             let mut sink = |record: &wirelane_pcap::Record<'_>| {
@@ -66,7 +66,7 @@ proptest! {
             }
             let Some(until) = sweep.window().until else { break };
             prop_assert!(found.len() > before);
-            window = Window { from: until, until: None };
+            window = AnswerWindow { from: until, until: None };
         }
         prop_assert_eq!(found, expected);
     }
