@@ -8,10 +8,10 @@ use std::collections::VecDeque;
 use wirelane_wire::TcpFlags;
 
 use crate::flow::Ecn;
-use crate::packet::{FlowKey, Segment};
-use crate::record::{Place, Recorder};
+use crate::packet::{DirectionKey, TcpSegment};
+use crate::record::{FindingRecorder, TunnelStack};
 use crate::rule::Rule;
-use crate::table::Table;
+use crate::table::LruTable;
 
 /// The largest number of pending super-frames of one flow.
 const IN_FLIGHT: usize = 64;
@@ -20,7 +20,7 @@ const MAX_OPTIONS: usize = 40;
 /// A super-frame.
 struct SuperFrame {
     packet: u64,
-    place: Place,
+    place: TunnelStack,
     interface: u32,
     sequence: u32,
     len: u32,
@@ -41,12 +41,12 @@ struct SuperFrame {
 /// Super-frames of all flows.
 pub(crate) struct Bursts {
     /// By flow, over all interfaces.
-    table: Table<FlowKey, Line>,
+    table: LruTable<DirectionKey, BurstDirection>,
 }
 
 /// One direction of a connection on all interfaces.
 #[derive(Default)]
-struct Line {
+struct BurstDirection {
     frames: VecDeque<SuperFrame>,
     /// The highest sequence number after payload on each interface.
     seen: Vec<(u32, u32)>,
@@ -55,10 +55,10 @@ struct Line {
 /// The largest number of interfaces per connection.
 const MAX_INTERFACES: usize = 8;
 
-impl Line {
+impl BurstDirection {
     /// Notes a segment on an interface. Returns whether no other interface had its payload before,
     /// so that it cannot have been merged from earlier segments.
-    fn is_first(&mut self, interface: u32, segment: &Segment<'_>) -> bool {
+    fn is_first(&mut self, interface: u32, segment: &TcpSegment<'_>) -> bool {
         let behind = |end: u32| segment.sequence.wrapping_sub(end) < 1 << 31;
         let first = self.seen.iter().all(|(other, end)| *other == interface || behind(*end));
         let new = segment.end();
@@ -77,7 +77,7 @@ impl Line {
 
 impl Bursts {
     pub(crate) fn new(limit: usize) -> Self {
-        Self { table: Table::new(limit) }
+        Self { table: LruTable::new(limit) }
     }
 
     pub(crate) fn evicted(&self) -> u64 {
@@ -87,9 +87,9 @@ impl Bursts {
     /// Checks a segment or super-frame.
     pub(crate) fn segment(
         &mut self,
-        recorder: &mut Recorder<'_>,
-        key: FlowKey,
-        segment: &Segment<'_>,
+        recorder: &mut FindingRecorder<'_>,
+        key: DirectionKey,
+        segment: &TcpSegment<'_>,
         long: bool,
         ecn: Ecn,
     ) {
@@ -97,7 +97,8 @@ impl Bursts {
             return;
         }
         let interface = key.interface;
-        let line = self.table.entry(FlowKey { interface: 0, ..key }, Line::default, drop);
+        let line =
+            self.table.entry(DirectionKey { interface: 0, ..key }, BurstDirection::default, drop);
         let first = line.is_first(interface, segment);
         let frames = &mut line.frames;
         // A retransmission of the sender invalidates its earlier super-frames.
@@ -117,7 +118,7 @@ impl Bursts {
     }
 
     /// Reports missing segments at the end of the capture.
-    pub(crate) fn finish(&mut self, recorder: &mut Recorder<'_>) {
+    pub(crate) fn finish(&mut self, recorder: &mut FindingRecorder<'_>) {
         for frame in self.table.drain().flat_map(|line| line.frames) {
             if frame.out.is_some() {
                 frame.missing(recorder, frame.packet, frame.next, frame.len);
@@ -127,7 +128,7 @@ impl Bursts {
 }
 
 impl SuperFrame {
-    fn new(recorder: &Recorder<'_>, interface: u32, segment: &Segment<'_>) -> Self {
+    fn new(recorder: &FindingRecorder<'_>, interface: u32, segment: &TcpSegment<'_>) -> Self {
         let mut options = [0; MAX_OPTIONS];
         let options_len = segment.options.len().min(MAX_OPTIONS);
         for (to, from) in options.iter_mut().zip(segment.options) {
@@ -151,13 +152,13 @@ impl SuperFrame {
         }
     }
 
-    fn overlaps(&self, segment: &Segment<'_>) -> bool {
+    fn overlaps(&self, segment: &TcpSegment<'_>) -> bool {
         segment.sequence.wrapping_sub(self.sequence) < self.len
             || self.sequence.wrapping_sub(segment.sequence) < segment.len
     }
 
     /// Whether a segment on `interface` belongs to this super-frame.
-    fn has(&self, interface: u32, segment: &Segment<'_>) -> bool {
+    fn has(&self, interface: u32, segment: &TcpSegment<'_>) -> bool {
         self.interface != interface
             && self.out.is_none_or(|out| out == interface)
             && segment.sequence.wrapping_sub(self.sequence) < self.len
@@ -169,9 +170,9 @@ impl SuperFrame {
     /// Checks one of its segments. Returns whether it is the last.
     fn check(
         &mut self,
-        recorder: &mut Recorder<'_>,
+        recorder: &mut FindingRecorder<'_>,
         interface: u32,
-        segment: &Segment<'_>,
+        segment: &TcpSegment<'_>,
         ecn: Ecn,
     ) -> bool {
         self.out = Some(interface);
@@ -209,7 +210,7 @@ impl SuperFrame {
         last
     }
 
-    fn check_size(&mut self, recorder: &mut Recorder<'_>, len: u32, last: bool) {
+    fn check_size(&mut self, recorder: &mut FindingRecorder<'_>, len: u32, last: bool) {
         let Some(size) = self.size else {
             // The last segment may be shorter than the others.
             self.size = (!last).then_some(len);
@@ -225,8 +226,8 @@ impl SuperFrame {
 
     fn check_flags(
         &self,
-        recorder: &mut Recorder<'_>,
-        segment: &Segment<'_>,
+        recorder: &mut FindingRecorder<'_>,
+        segment: &TcpSegment<'_>,
         offset: u32,
         last: bool,
         ecn: Ecn,
@@ -271,7 +272,7 @@ impl SuperFrame {
     }
 
     /// Reports that payload from `from` to `to` was in no segment.
-    fn missing(&self, recorder: &mut Recorder<'_>, packet: u64, from: u32, to: u32) {
+    fn missing(&self, recorder: &mut FindingRecorder<'_>, packet: u64, from: u32, to: u32) {
         let outside = std::mem::replace(&mut recorder.place, self.place);
         let expected = format_args!("all of super-frame {}", self.packet);
         let found = format_args!("nothing of its bytes {from} to {to}");

@@ -4,7 +4,7 @@ use wirelane_wire::Protocol;
 use wirelane_wire::checksum::Sum;
 
 use crate::packet::{Ip, Left};
-use crate::record::Recorder;
+use crate::record::FindingRecorder;
 use crate::rule::Rule;
 
 /// The pseudo-header.
@@ -30,7 +30,7 @@ impl Pseudo {
 /// the hardware within these bytes. Returns the total pending change. `long` means that the packet
 /// was merged or will be segmented.
 pub(crate) fn check(
-    recorder: &mut Recorder<'_>,
+    recorder: &mut FindingRecorder<'_>,
     rule: Rule,
     covered: Sum,
     pseudo: &Pseudo,

@@ -2,10 +2,10 @@
 
 use wirelane_wire::TcpFlags;
 
-use crate::packet::{FlowKey, Segment};
-use crate::record::Recorder;
+use crate::packet::{DirectionKey, TcpSegment};
+use crate::record::FindingRecorder;
 use crate::rule::Rule;
-use crate::table::Table;
+use crate::table::LruTable;
 
 /// The meaning of CWR in a connection, as negotiated in its handshake.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -20,10 +20,10 @@ pub(crate) enum Ecn {
 }
 
 #[derive(Default)]
-struct Flow {
+struct FlowState {
     identification: Option<Identification>,
-    fin: Option<Mark>,
-    cwr: Option<Mark>,
+    fin: Option<EarlierSegment>,
+    cwr: Option<EarlierSegment>,
     syn: Option<TcpFlags>,
     ecn: Ecn,
     /// The number of a datagram with a checksum.
@@ -40,7 +40,7 @@ struct Identification {
 
 /// An earlier segment.
 #[derive(Clone, Copy)]
-struct Mark {
+struct EarlierSegment {
     packet: u64,
     time: u64,
     /// The sequence number after its payload.
@@ -59,29 +59,29 @@ const AFTER_FIN: u64 = 1_000_000_000;
 const FLIGHT: u32 = 1 << 17;
 
 /// The state of flows.
-pub(crate) struct Flows {
-    table: Table<FlowKey, Flow>,
+pub(crate) struct FlowStates {
+    table: LruTable<DirectionKey, FlowState>,
 }
 
-impl Flows {
+impl FlowStates {
     pub(crate) fn new(limit: usize) -> Self {
-        Self { table: Table::new(limit) }
+        Self { table: LruTable::new(limit) }
     }
 
     pub(crate) fn evicted(&self) -> u64 {
         self.table.evicted()
     }
 
-    fn flow(&mut self, key: FlowKey) -> &mut Flow {
-        self.table.entry(key, Flow::default, drop)
+    fn flow(&mut self, key: DirectionKey) -> &mut FlowState {
+        self.table.entry(key, FlowState::default, drop)
     }
 
     /// Checks an IPv4 packet that may be fragmented: different packets need different
     /// identifications.
     pub(crate) fn identification(
         &mut self,
-        recorder: &mut Recorder<'_>,
-        key: FlowKey,
+        recorder: &mut FindingRecorder<'_>,
+        key: DirectionKey,
         id: u16,
         print: (usize, u64),
         time: u64,
@@ -104,9 +104,9 @@ impl Flows {
     /// Checks a TCP segment. Returns the meaning of CWR in its connection.
     pub(crate) fn tcp(
         &mut self,
-        recorder: &mut Recorder<'_>,
-        key: FlowKey,
-        segment: &Segment<'_>,
+        recorder: &mut FindingRecorder<'_>,
+        key: DirectionKey,
+        segment: &TcpSegment<'_>,
         time: u64,
     ) -> Ecn {
         let (flags, packet) = (segment.flags, recorder.packet);
@@ -123,10 +123,18 @@ impl Flows {
         }
         let flow = self.flow(key);
         if syn {
-            *flow = Flow { syn: Some(flags), ecn: chosen.unwrap_or_default(), ..Flow::default() };
+            *flow = FlowState {
+                syn: Some(flags),
+                ecn: chosen.unwrap_or_default(),
+                ..FlowState::default()
+            };
         }
-        let mark =
-            Mark { packet, time, end: segment.end(), acknowledgment: segment.acknowledgment };
+        let mark = EarlierSegment {
+            packet,
+            time,
+            end: segment.end(),
+            acknowledgment: segment.acknowledgment,
+        };
         if let Some(fin) = flow.fin
             && segment.len > 0
             && fin.acknowledgment == segment.acknowledgment
@@ -145,7 +153,7 @@ impl Flows {
             flow.fin = Some(mark);
         }
         let cwr = flags.contains(TcpFlags::CWR) && !syn && segment.len > 0;
-        let next = |before: &Mark| {
+        let next = |before: &EarlierSegment| {
             before.end == segment.sequence
                 && before.acknowledgment == segment.acknowledgment
                 && within(before.time, time, BACK_TO_BACK)
@@ -168,8 +176,8 @@ impl Flows {
     /// Checks a datagram with the checksum `field`. `zero` means that the computed checksum is 0.
     pub(crate) fn udp(
         &mut self,
-        recorder: &mut Recorder<'_>,
-        key: FlowKey,
+        recorder: &mut FindingRecorder<'_>,
+        key: DirectionKey,
         field: u16,
         zero: bool,
     ) {

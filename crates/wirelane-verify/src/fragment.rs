@@ -7,15 +7,15 @@ use wirelane_wire::checksum::{self, Sum};
 use wirelane_wire::{Protocol, ipv6, tcp, udp};
 
 use crate::checksum::{check, pseudo};
-use crate::packet::{FlowKey, Fragment, Ip, be16};
+use crate::packet::{DirectionKey, Fragment, Ip, be16};
 use crate::rule::Rule;
-use crate::set::{Head, Key, Piece, Set};
-use crate::walk::Walk;
+use crate::set::{FirstFragment, FragmentKey, FragmentPiece, FragmentSet};
+use crate::walk::PacketWalk;
 
 /// The longest reassembled packet.
 const MAX_PACKET: usize = 65_535;
 
-impl Walk<'_> {
+impl PacketWalk<'_> {
     /// Checks a fragment, whose data is the payload of `ip`.
     pub(crate) fn fragment(&mut self, ip: &Ip<'_>, fragment: &Fragment<'_>) {
         let recorder = &mut self.recorder;
@@ -45,21 +45,21 @@ impl Walk<'_> {
             return;
         }
         let head = if offset == 0 { self.head(ip) } else { None };
-        let flow = FlowKey {
+        let flow = DirectionKey {
             // IPv6 identifies fragments only by addresses and identification.
             protocol: if ip.v6 { 0 } else { ip.protocol.0 },
             ..self.flow_key(ip, (0, 0))
         };
-        let key = Key { flow, id: fragment.id };
+        let key = FragmentKey { flow, id: fragment.id };
         let (packet, place, time) = (self.recorder.packet, self.recorder.place, self.time);
-        let piece = Piece { from: offset, to: end, packet, sum: checksum::sum(ip.payload) };
+        let piece = FragmentPiece { from: offset, to: end, packet, sum: checksum::sum(ip.payload) };
         if let Some(set) = self.fragments.table.existing(&key)
             && set.is_over(&piece, time)
             && let Some(set) = self.fragments.table.remove(&key)
         {
             set.missing(&mut self.recorder);
         }
-        let new = || Set {
+        let new = || FragmentSet {
             packet,
             place,
             time,
@@ -82,7 +82,7 @@ impl Walk<'_> {
     }
 
     /// Parses the headers in a first fragment. For IPv6, it must contain all headers.
-    fn head(&mut self, ip: &Ip<'_>) -> Option<Head> {
+    fn head(&mut self, ip: &Ip<'_>) -> Option<FirstFragment> {
         let rule = Rule::Fragment6Chain;
         let cut = ip.payload.len() < ip.wire;
         let (mut protocol, mut skipped) = (ip.protocol, 0);
@@ -113,7 +113,7 @@ impl Walk<'_> {
         for (to, from) in start.iter_mut().zip(upper) {
             *to = *from;
         }
-        Some(Head {
+        Some(FirstFragment {
             packet: self.recorder.packet,
             protocol,
             skipped,
@@ -124,7 +124,7 @@ impl Walk<'_> {
     }
 
     /// Checks the packet of a complete set.
-    fn whole(&mut self, ip: &Ip<'_>, set: &Set) {
+    fn whole(&mut self, ip: &Ip<'_>, set: &FragmentSet) {
         self.recorder.checked(Rule::FragmentMissing);
         let (Some(head), Some(end)) = (&set.head, set.end) else { return };
         let length = end - head.skipped.min(end);

@@ -4,7 +4,8 @@
 //! ports or files, and its memory is bounded.
 //!
 //! ```text
-//!  packet ─▶ link: tags ─▶ network: IPv4, IPv6, extensions ─┬─▶ transport: TCP, UDP ──▶ flow, burst
+//!  packet ─▶ link: tags ─▶ network: IPv4, IPv6, extensions ─┬─▶ transport: TCP, UDP ──▶ flow,
+//!  burst
 //!                             ▲                             ├─▶ fragment: sets ─▶ transport
 //!                             └──────── VXLAN, Geneve ◀─────┴─▶ GRE, IP in IP
 //! ```
@@ -65,10 +66,10 @@ pub use record::{RuleCounts, Summary};
 pub use rule::{Finding, Rule, Severity};
 
 use burst::Bursts;
-use flow::Flows;
-use record::{Place, Recorder};
+use flow::FlowStates;
+use record::{FindingRecorder, TunnelStack};
 use set::Fragments;
-use walk::Walk;
+use walk::PacketWalk;
 use wirelane_wire::Link;
 
 /// Options and memory limits of an audit.
@@ -110,7 +111,7 @@ pub struct Packet<'a> {
 pub struct Auditor {
     options: Options,
     summary: Summary,
-    flows: Flows,
+    flows: FlowStates,
     bursts: Bursts,
     fragments: Fragments,
 }
@@ -121,7 +122,7 @@ impl Auditor {
         Self {
             options,
             summary: Summary::default(),
-            flows: Flows::new(options.flows),
+            flows: FlowStates::new(options.flows),
             bursts: Bursts::new(options.flows),
             fragments: Fragments::new(options.fragments),
         }
@@ -152,13 +153,13 @@ impl Auditor {
                 return;
             }
         };
-        let mut walk = Walk {
-            recorder: Recorder {
+        let mut walk = PacketWalk {
+            recorder: FindingRecorder {
                 packet: self.summary.packets,
                 summary: &mut self.summary,
                 found,
                 strict: self.options.strict,
-                place: Place::default(),
+                place: TunnelStack::default(),
             },
             flows: &mut self.flows,
             bursts: &mut self.bursts,
@@ -174,12 +175,12 @@ impl Auditor {
 
     /// Ends the capture, and reports missing fragments and segments.
     pub fn finish(&mut self, found: &mut dyn FnMut(&Finding)) {
-        let mut recorder = Recorder {
+        let mut recorder = FindingRecorder {
             packet: self.summary.packets,
             summary: &mut self.summary,
             found,
             strict: self.options.strict,
-            place: Place::default(),
+            place: TunnelStack::default(),
         };
         self.fragments.finish(&mut recorder);
         self.bursts.finish(&mut recorder);

@@ -10,9 +10,9 @@ use wirelane_wire::{
 
 use crate::packet::{Fragment, Ip, Left};
 use crate::rule::Rule;
-use crate::walk::{USUAL_MTU, Walk};
+use crate::walk::{PacketWalk, USUAL_MTU};
 
-impl Walk<'_> {
+impl PacketWalk<'_> {
     /// Checks the payload of an EtherType. `bytes` are the captured part of `wire` bytes.
     pub(crate) fn network(
         &mut self,

@@ -44,7 +44,7 @@ pub(crate) struct Fragment<'p> {
 
 /// A TCP segment with a valid header.
 #[derive(Clone, Copy)]
-pub(crate) struct Segment<'p> {
+pub(crate) struct TcpSegment<'p> {
     pub(crate) sequence: u32,
     pub(crate) acknowledgment: u32,
     pub(crate) flags: TcpFlags,
@@ -55,7 +55,7 @@ pub(crate) struct Segment<'p> {
     pub(crate) len: u32,
 }
 
-impl Segment<'_> {
+impl TcpSegment<'_> {
     /// The sequence number after the payload.
     pub(crate) fn end(&self) -> u32 {
         self.sequence.wrapping_add(self.len)
@@ -76,7 +76,7 @@ pub(crate) struct Datagram<'p> {
 
 /// One direction of a flow on one interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct FlowKey {
+pub(crate) struct DirectionKey {
     pub(crate) interface: u32,
     /// A hash of the VLAN tags and tunnels around it.
     pub(crate) context: u64,
@@ -87,7 +87,7 @@ pub(crate) struct FlowKey {
     pub(crate) ports: (u16, u16),
 }
 
-impl FlowKey {
+impl DirectionKey {
     pub(crate) fn reversed(&self) -> Self {
         Self {
             source: self.destination,

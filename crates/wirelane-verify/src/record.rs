@@ -88,7 +88,7 @@ impl Summary {
 
 /// The tunnels around the current packet.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Place {
+pub(crate) struct TunnelStack {
     tunnels: [&'static str; MAX_TUNNELS],
     depth: usize,
 }
@@ -96,7 +96,7 @@ pub(crate) struct Place {
 /// The most nested tunnels to check.
 const MAX_TUNNELS: usize = 4;
 
-impl Place {
+impl TunnelStack {
     /// The place inside another tunnel; `None` if it is too deep.
     pub(crate) fn inside(mut self, tunnel: &'static str) -> Option<Self> {
         *self.tunnels.get_mut(self.depth)? = tunnel;
@@ -109,7 +109,7 @@ impl Place {
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for TunnelStack {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, tunnel) in self.tunnels.iter().take(self.depth).enumerate() {
             write!(f, "{}{tunnel}", if index == 0 { "in " } else { ", " })?;
@@ -119,17 +119,17 @@ impl fmt::Display for Place {
 }
 
 /// Records the findings of the current packet.
-pub(crate) struct Recorder<'a> {
+pub(crate) struct FindingRecorder<'a> {
     pub(crate) summary: &'a mut Summary,
     pub(crate) found: &'a mut dyn FnMut(&Finding),
     /// Whether notes become violations.
     pub(crate) strict: bool,
     /// The number of the current packet.
     pub(crate) packet: u64,
-    pub(crate) place: Place,
+    pub(crate) place: TunnelStack,
 }
 
-impl Recorder<'_> {
+impl FindingRecorder<'_> {
     pub(crate) fn checked(&mut self, rule: Rule) {
         self.summary.rule_mut(rule).checked += 1;
     }

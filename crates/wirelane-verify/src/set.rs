@@ -3,27 +3,27 @@
 use wirelane_wire::checksum::Sum;
 use wirelane_wire::{Protocol, tcp};
 
-use crate::packet::FlowKey;
-use crate::record::{Place, Recorder};
+use crate::packet::DirectionKey;
+use crate::record::{FindingRecorder, TunnelStack};
 use crate::rule::Rule;
-use crate::table::Table;
+use crate::table::LruTable;
 
 /// The key that identifies the fragments of one packet (RFC 791 section 3.2, RFC 8200 section 4.5).
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) struct Key {
-    pub(crate) flow: FlowKey,
+pub(crate) struct FragmentKey {
+    pub(crate) flow: DirectionKey,
     pub(crate) id: u32,
 }
 
-pub(crate) struct Set {
+pub(crate) struct FragmentSet {
     /// The number of the first fragment captured.
     pub(crate) packet: u64,
-    pub(crate) place: Place,
+    pub(crate) place: TunnelStack,
     pub(crate) time: u64,
-    pub(crate) pieces: Vec<Piece>,
+    pub(crate) pieces: Vec<FragmentPiece>,
     /// The end of the last fragment, if it was captured.
     pub(crate) end: Option<usize>,
-    pub(crate) head: Option<Head>,
+    pub(crate) head: Option<FirstFragment>,
     /// Whether checking has stopped; the reason was reported.
     pub(crate) broken: bool,
     /// Whether a snap length has cut a fragment.
@@ -31,7 +31,7 @@ pub(crate) struct Set {
 }
 
 #[derive(Clone, Copy)]
-pub(crate) struct Piece {
+pub(crate) struct FragmentPiece {
     pub(crate) from: usize,
     pub(crate) to: usize,
     pub(crate) packet: u64,
@@ -40,7 +40,7 @@ pub(crate) struct Piece {
 
 /// The upper-layer header in the first fragment.
 #[derive(Clone, Copy)]
-pub(crate) struct Head {
+pub(crate) struct FirstFragment {
     pub(crate) packet: u64,
     pub(crate) protocol: Protocol,
     /// The length and sum of the extension headers before it.
@@ -60,12 +60,12 @@ const AGAIN: u64 = 10_000_000;
 
 /// Incomplete sets of fragments.
 pub(crate) struct Fragments {
-    pub(crate) table: Table<Key, Set>,
+    pub(crate) table: LruTable<FragmentKey, FragmentSet>,
 }
 
 impl Fragments {
     pub(crate) fn new(limit: usize) -> Self {
-        Self { table: Table::new(limit) }
+        Self { table: LruTable::new(limit) }
     }
 
     pub(crate) fn evicted(&self) -> u64 {
@@ -73,27 +73,32 @@ impl Fragments {
     }
 
     /// Reports incomplete sets at the end of the capture.
-    pub(crate) fn finish(&mut self, recorder: &mut Recorder<'_>) {
+    pub(crate) fn finish(&mut self, recorder: &mut FindingRecorder<'_>) {
         let mut left: Vec<_> = self.table.drain().collect();
         left.sort_by_key(|set| set.packet);
         left.iter().for_each(|set| set.missing(recorder));
     }
 }
 
-impl Set {
+impl FragmentSet {
     /// Whether a new piece belongs to another packet with the same identification.
-    pub(crate) fn is_over(&self, piece: &Piece, time: u64) -> bool {
+    pub(crate) fn is_over(&self, piece: &FragmentPiece, time: u64) -> bool {
         let age = if self.time == 0 || time == 0 { 0 } else { time.saturating_sub(self.time) };
-        let again = |old: &Piece| old.from == piece.from && old.sum != piece.sum;
+        let again = |old: &FragmentPiece| old.from == piece.from && old.sum != piece.sum;
         age > PATIENCE || age > AGAIN && (self.broken || self.pieces.iter().any(again))
     }
 
-    pub(crate) fn add(&mut self, recorder: &mut Recorder<'_>, piece: Piece, more: bool) {
+    pub(crate) fn add(
+        &mut self,
+        recorder: &mut FindingRecorder<'_>,
+        piece: FragmentPiece,
+        more: bool,
+    ) {
         if self.broken {
             return;
         }
         recorder.checked(Rule::FragmentOverlap);
-        let overlapping = |old: &&Piece| old.from < piece.to && piece.from < old.to;
+        let overlapping = |old: &&FragmentPiece| old.from < piece.to && piece.from < old.to;
         if let Some(old) = self.pieces.iter().find(overlapping).copied() {
             let same = (old.from, old.to) == (piece.from, piece.to);
             if !same || old.sum != piece.sum {
@@ -143,7 +148,7 @@ impl Set {
     }
 
     /// Reports the missing fragments.
-    pub(crate) fn missing(&self, recorder: &mut Recorder<'_>) {
+    pub(crate) fn missing(&self, recorder: &mut FindingRecorder<'_>) {
         if self.broken {
             return;
         }

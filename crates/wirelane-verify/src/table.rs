@@ -5,14 +5,14 @@ use std::hash::Hash;
 
 /// A table of at most `limit` entries that evicts the least recently used, half of the table at a
 /// time. Used entries move to the young half. When it is full, the old half is evicted.
-pub(crate) struct Table<K, V> {
+pub(crate) struct LruTable<K, V> {
     young: HashMap<K, V>,
     old: HashMap<K, V>,
     half: usize,
     evicted: u64,
 }
 
-impl<K: Hash + Eq, V> Table<K, V> {
+impl<K: Hash + Eq, V> LruTable<K, V> {
     pub(crate) fn new(limit: usize) -> Self {
         let half = (limit / 2).max(1);
         Self { young: HashMap::new(), old: HashMap::new(), half, evicted: 0 }
@@ -65,7 +65,7 @@ mod tests {
 
     #[test]
     fn the_oldest_go_and_are_counted() {
-        let mut table = Table::new(4);
+        let mut table = LruTable::new(4);
         let mut gone = Vec::new();
         for key in 0..6 {
             table.entry(key, || key, |value| gone.push(value));

@@ -4,9 +4,9 @@ use wirelane_wire::checksum::{self, Sum};
 use wirelane_wire::{TcpFlags, tcp, udp};
 
 use crate::checksum::{check, pseudo};
-use crate::packet::{Datagram, FlowKey, Ip, Left, Segment, be16};
+use crate::packet::{Datagram, DirectionKey, Ip, Left, TcpSegment, be16};
 use crate::rule::Rule;
-use crate::walk::Walk;
+use crate::walk::PacketWalk;
 
 /// Finds an invalid TCP option: returns its kind and length.
 fn bad_option(options: &[u8]) -> Option<(u8, usize)> {
@@ -33,7 +33,7 @@ fn bad_option(options: &[u8]) -> Option<(u8, usize)> {
 const TUNNELS: [u16; 14] =
     [1701, 2152, 2268, 3544, 4341, 4342, 4500, 4754, 4789, 4790, 6080, 6081, 6635, 8472];
 
-impl Walk<'_> {
+impl PacketWalk<'_> {
     pub(crate) fn tcp(&mut self, ip: &Ip<'_>) -> Left {
         let rule = Rule::TcpHeader;
         let Some(header) = ip.payload.first_chunk::<{ tcp::MIN_LEN }>() else {
@@ -62,7 +62,7 @@ impl Walk<'_> {
             self.recorder.violation(Rule::TcpOptions, expected, found, None);
         }
         let number = |at| u32::from(be16(header, at)) << 16 | u32::from(be16(header, at + 2));
-        let segment = Segment {
+        let segment = TcpSegment {
             sequence: number(4),
             acknowledgment: number(8),
             flags: TcpFlags::from_bits(be16(header, 12)),
@@ -136,7 +136,7 @@ impl Walk<'_> {
     pub(crate) fn udp_checksum(
         &mut self,
         ip: &Ip<'_>,
-        key: FlowKey,
+        key: DirectionKey,
         covered: Option<Sum>,
         (field, length): (u16, usize),
         inner: Left,

@@ -5,9 +5,9 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use wirelane_wire::checksum;
 
 use crate::burst::Bursts;
-use crate::flow::Flows;
-use crate::packet::{FlowKey, Ip};
-use crate::record::Recorder;
+use crate::flow::FlowStates;
+use crate::packet::{DirectionKey, Ip};
+use crate::record::FindingRecorder;
 use crate::rule::Rule;
 use crate::set::Fragments;
 
@@ -15,9 +15,9 @@ use crate::set::Fragments;
 pub(crate) const USUAL_MTU: usize = 1500;
 
 /// The context of one packet during its checks.
-pub(crate) struct Walk<'a> {
-    pub(crate) recorder: Recorder<'a>,
-    pub(crate) flows: &'a mut Flows,
+pub(crate) struct PacketWalk<'a> {
+    pub(crate) recorder: FindingRecorder<'a>,
+    pub(crate) flows: &'a mut FlowStates,
     pub(crate) bursts: &'a mut Bursts,
     pub(crate) fragments: &'a mut Fragments,
     pub(crate) mtu: Option<u32>,
@@ -26,9 +26,9 @@ pub(crate) struct Walk<'a> {
     pub(crate) time: u64,
 }
 
-impl Walk<'_> {
-    pub(crate) fn flow_key(&self, ip: &Ip<'_>, ports: (u16, u16)) -> FlowKey {
-        FlowKey {
+impl PacketWalk<'_> {
+    pub(crate) fn flow_key(&self, ip: &Ip<'_>, ports: (u16, u16)) -> DirectionKey {
+        DirectionKey {
             interface: self.interface,
             context: ip.context,
             source: ip.source,
