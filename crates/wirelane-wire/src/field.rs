@@ -47,15 +47,15 @@ pub(crate) fn be32<const AT: usize, const N: usize>(header: &[u8; N]) -> u32 {
 }
 
 /// A type of fields at a fixed offset in a header.
-pub(crate) trait Field {
+pub(crate) trait HeaderField {
     fn get<const AT: usize, const N: usize>(header: &[u8; N]) -> Self;
     fn put<const AT: usize, const N: usize>(self, header: &mut [u8; N]);
 }
 
-/// Implements `Field` for types: their length, and their conversion from and to bytes.
+/// Implements `HeaderField` for types: their length, and their conversion from and to bytes.
 macro_rules! fields {
     ($( $kind:ty: $len:literal, $get:expr, $put:expr; )*) => { $(
-        impl crate::field::Field for $kind {
+        impl crate::field::HeaderField for $kind {
             #[inline]
             fn get<const AT: usize, const N: usize>(header: &[u8; N]) -> Self {
                 $get(crate::field::array::<AT, $len, N>(header))

@@ -3,10 +3,10 @@
 /// Defines the view and the value of a header.
 ///
 /// The view has the `LEN` bytes at fixed offsets and the parts behind them. A field
-/// `name: Type = AT` is at offset `AT`: it becomes an accessor of the view and a field of the value,
-/// which `parse` reads and `put_fields` writes. A field `name: Type` is a field of the value; its
-/// accessor is written by hand, or the value has `name: Type => |view| EXPRESSION`. `LEN + options`
-/// is a header with options behind it, `LEN + ..` another header of variable length.
+/// `name: Type = AT` is at offset `AT`: it becomes an accessor of the view and a field of the
+/// value, which `parse` reads and `put_fields` writes. A field `name: Type` is a field of the
+/// value; its accessor is written by hand, or the value has `name: Type => |view| EXPRESSION`. `LEN
+/// + options` is a header with options behind it, `LEN + ..` another header of variable length.
 macro_rules! header {
     ($(#[$view_doc:meta])* view $view:ident($len:ident) $parts:tt) => {
         crate::header::header! { @view [$(#[$view_doc])*] $view($len) $parts }
@@ -106,7 +106,7 @@ macro_rules! header {
             /// Writes the fields with fixed offsets.
             #[inline]
             fn put_fields(&self, header: &mut [u8; $len]) {
-                $( $( crate::field::Field::put::<$at, $len>(self.$name, header); )? )*
+                $( $( crate::field::HeaderField::put::<$at, $len>(self.$name, header); )? )*
             }
         }
     };
@@ -125,7 +125,7 @@ macro_rules! accessor {
         $(#[$doc])*
         #[inline]
         pub fn $name(&self) -> $kind {
-            <$kind as crate::field::Field>::get::<$at, $len>(self.header)
+            <$kind as crate::field::HeaderField>::get::<$at, $len>(self.header)
         }
     };
     ($(#[$doc:meta])* $len:ident $name:ident: $kind:ty) => {};

@@ -62,12 +62,12 @@ impl Link {
 
     /// An ARP message.
     pub const fn arp<'a>(self, message: Arp) -> Packet<'a> {
-        Packet { link: self, network: Network::Arp(message), payload: &[] }
+        Packet { link: self, network: NetworkPart::Arp(message), payload: &[] }
     }
 
     /// A payload of any other protocol.
     pub const fn other(self, ethertype: EtherType, payload: &[u8]) -> Packet<'_> {
-        Packet { link: self, network: Network::Other(ethertype), payload }
+        Packet { link: self, network: NetworkPart::Other(ethertype), payload }
     }
 
     /// An IPv4 packet.
@@ -167,21 +167,25 @@ macro_rules! internet {
 
             /// A UDP datagram.
             pub const fn udp(self, source: u16, destination: u16, payload: &[u8]) -> Packet<'_> {
-                self.carry(Upper::Udp { source, destination }, payload)
+                self.carry(UpperPart::Udp { source, destination }, payload)
             }
 
             /// A TCP segment. The checksum in `header` is ignored; see [`Tcp::between`].
             pub const fn tcp<'a>(self, header: Tcp<'a>, payload: &'a [u8]) -> Packet<'a> {
-                self.carry(Upper::Tcp(header), payload)
+                self.carry(UpperPart::Tcp(header), payload)
             }
 
             /// A payload of any other protocol, without a checksum.
             pub const fn other(self, protocol: Protocol, payload: &[u8]) -> Packet<'_> {
-                self.carry(Upper::Other(protocol), payload)
+                self.carry(UpperPart::Other(protocol), payload)
             }
 
-            const fn carry<'a>(self, upper: Upper<'a>, payload: &'a [u8]) -> Packet<'a> {
-                Packet { link: self.link, network: Network::$network(self.header, upper), payload }
+            const fn carry<'a>(self, upper: UpperPart<'a>, payload: &'a [u8]) -> Packet<'a> {
+                Packet {
+                    link: self.link,
+                    network: NetworkPart::$network(self.header, upper),
+                    payload,
+                }
             }
         }
     };
@@ -193,7 +197,7 @@ internet!(Internet6, V6, hop_limit);
 impl Internet4 {
     /// An ICMP message.
     pub const fn icmp(self, message: Icmpv4, payload: &[u8]) -> Packet<'_> {
-        self.carry(Upper::Icmpv4(message), payload)
+        self.carry(UpperPart::Icmpv4(message), payload)
     }
 
     /// Sets the identification of fragments of this packet, and permits fragmentation.
@@ -208,12 +212,12 @@ impl Internet4 {
 impl Internet6 {
     /// An ICMPv6 message.
     pub const fn icmp(self, message: Icmpv6, payload: &[u8]) -> Packet<'_> {
-        self.carry(Upper::Icmpv6(message), payload)
+        self.carry(UpperPart::Icmpv6(message), payload)
     }
 
     /// A neighbour solicitation or advertisement, with the required hop limit.
     pub const fn neighbor<'a>(self, message: Neighbor) -> Packet<'a> {
-        self.ttl(ndp::HOP_LIMIT).carry(Upper::Neighbor(message), &[])
+        self.ttl(ndp::HOP_LIMIT).carry(UpperPart::Neighbor(message), &[])
     }
 
     /// Sets the flow label, 20 bits.
@@ -228,20 +232,20 @@ impl Internet6 {
 #[derive(Clone, Copy, Debug)]
 pub struct Packet<'a> {
     link: Link,
-    network: Network<'a>,
+    network: NetworkPart<'a>,
     payload: &'a [u8],
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Network<'a> {
+enum NetworkPart<'a> {
     Arp(Arp),
-    V4(Ipv4<'static>, Upper<'a>),
-    V6(Ipv6, Upper<'a>),
+    V4(Ipv4<'static>, UpperPart<'a>),
+    V6(Ipv6, UpperPart<'a>),
     Other(EtherType),
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Upper<'a> {
+enum UpperPart<'a> {
     Udp { source: u16, destination: u16 },
     Tcp(Tcp<'a>),
     Icmpv4(Icmpv4),
@@ -256,10 +260,10 @@ impl Packet<'_> {
     #[allow(clippy::len_without_is_empty, reason = "no packet is empty")]
     pub const fn len(&self) -> usize {
         let network = match &self.network {
-            Network::Arp(_) => arp::LEN,
-            Network::V4(_, upper) => ipv4::MIN_LEN + upper.header_len(),
-            Network::V6(_, upper) => ipv6::LEN + upper.header_len(),
-            Network::Other(_) => 0,
+            NetworkPart::Arp(_) => arp::LEN,
+            NetworkPart::V4(_, upper) => ipv4::MIN_LEN + upper.header_len(),
+            NetworkPart::V6(_, upper) => ipv6::LEN + upper.header_len(),
+            NetworkPart::Other(_) => 0,
         };
         self.link.len() + network + self.payload.len()
     }
@@ -275,17 +279,17 @@ impl Packet<'_> {
         let payload = frame.len() - self.payload.len();
         rest(frame, payload).copy_from_slice(self.payload);
         let ethertype = match &self.network {
-            Network::Arp(_) => EtherType::ARP,
-            Network::V4(..) => EtherType::IPV4,
-            Network::V6(..) => EtherType::IPV6,
-            Network::Other(ethertype) => *ethertype,
+            NetworkPart::Arp(_) => EtherType::ARP,
+            NetworkPart::V4(..) => EtherType::IPV4,
+            NetworkPart::V6(..) => EtherType::IPV6,
+            NetworkPart::Other(ethertype) => *ethertype,
         };
         self.link.emit(ethertype, frame)?;
         let packet = rest(frame, self.link.len());
         match &self.network {
-            Network::Arp(message) => message.emit(packet).map(drop)?,
-            Network::Other(_) => {}
-            Network::V4(header, upper) => {
+            NetworkPart::Arp(message) => message.emit(packet).map(drop)?,
+            NetworkPart::Other(_) => {}
+            NetworkPart::V4(header, upper) => {
                 let transport = upper.len(self.payload, u16::MAX - ipv4::MIN_LEN as u16)?;
                 let (protocol, payload_len) = (upper.protocol(), transport);
                 let header = Ipv4 { protocol, payload_len, ..*header };
@@ -294,7 +298,7 @@ impl Packet<'_> {
                 let pseudo = pseudo_v4(source, destination, protocol, transport.into());
                 upper.emit(rest(packet, at), pseudo)?;
             }
-            Network::V6(header, upper) => {
+            NetworkPart::V6(header, upper) => {
                 let transport = upper.len(self.payload, u16::MAX)?;
                 let (next_header, payload_len) = (upper.protocol(), transport);
                 let header = Ipv6 { next_header, payload_len, ..*header };
@@ -308,7 +312,7 @@ impl Packet<'_> {
     }
 }
 
-impl Upper<'_> {
+impl UpperPart<'_> {
     const fn protocol(&self) -> Protocol {
         match self {
             Self::Udp { .. } => Protocol::UDP,

@@ -45,12 +45,12 @@ pub struct PacketMut<'a> {
     frame: &'a mut [u8],
     /// Offset of the IP header.
     network: usize,
-    version: Version,
-    upper: Upper,
+    version: IpVersion,
+    upper: TransportFacts,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Version {
+enum IpVersion {
     NotIp,
     V4,
     V6 {
@@ -62,7 +62,7 @@ enum Version {
 
 /// The properties of the transport packet that changes depend on.
 #[derive(Clone, Copy, Debug)]
-struct Upper {
+struct TransportFacts {
     protocol: Protocol,
     /// Its start and end in the frame.
     place: (usize, usize),
@@ -97,13 +97,13 @@ impl<'a> PacketMut<'a> {
     fn parse(frame: &'a mut [u8], partial: Option<usize>) -> Result<Self, WireError> {
         let layers = Layers::parse(frame)?;
         let (version, has_header) = match &layers.network {
-            Network::V4(view) => (Version::V4, view.fragment_offset() == 0),
+            Network::V4(view) => (IpVersion::V4, view.fragment_offset() == 0),
             Network::V6(view) => {
                 let fragment = view.upper()?.fragment;
                 let destination = covers_destination(view.next_header(), view.payload());
-                (Version::V6 { destination }, fragment.is_none_or(|it| it.offset == 0))
+                (IpVersion::V6 { destination }, fragment.is_none_or(|it| it.offset == 0))
             }
-            Network::Other(_) => (Version::NotIp, false),
+            Network::Other(_) => (IpVersion::NotIp, false),
         };
         let (protocol, begin, len) =
             layers.transport.map_or((Protocol::NO_NEXT_HEADER, 0, 0), |it| {
@@ -119,7 +119,12 @@ impl<'a> PacketMut<'a> {
             Some(_) => None,
         };
         let network = layers.network_offset;
-        Ok(Self { frame, network, version, upper: Upper { protocol, place, has_header, state } })
+        Ok(Self {
+            frame,
+            network,
+            version,
+            upper: TransportFacts { protocol, place, has_header, state },
+        })
     }
 
     /// The source address of the Ethernet header.
@@ -191,7 +196,7 @@ impl<'a> PacketMut<'a> {
     #[inline]
     pub fn set_ipv6_destination(&mut self, address: Ipv6Addr) -> Result<(), WireError> {
         let old = self.ipv6()?.as_view().destination();
-        if let Version::V6 { destination } = self.version
+        if let IpVersion::V6 { destination } = self.version
             && destination?
         {
             self.pseudo_changed(&old.octets(), &address.octets())?;
@@ -207,9 +212,9 @@ impl<'a> PacketMut<'a> {
     #[inline]
     pub fn set_ttl(&mut self, ttl: u8) -> Result<(), WireError> {
         match self.version {
-            Version::V4 => self.ipv4()?.set_ttl(ttl),
-            Version::V6 { .. } => self.ipv6()?.set_hop_limit(ttl),
-            Version::NotIp => return Err(WireError::Absent("IP header")),
+            IpVersion::V4 => self.ipv4()?.set_ttl(ttl),
+            IpVersion::V6 { .. } => self.ipv6()?.set_hop_limit(ttl),
+            IpVersion::NotIp => return Err(WireError::Absent("IP header")),
         }
         Ok(())
     }
@@ -240,8 +245,10 @@ impl<'a> PacketMut<'a> {
         let message = self.frame.get(self.upper.place.0..self.upper.place.1)?;
         let echo = match (self.upper.protocol, self.version) {
             _ if !self.upper.has_header => None,
-            (Protocol::ICMP, Version::V4) => Icmpv4::parse(&Icmpv4View::new(message).ok()?).echo(),
-            (Protocol::ICMPV6, Version::V6 { .. }) => {
+            (Protocol::ICMP, IpVersion::V4) => {
+                Icmpv4::parse(&Icmpv4View::new(message).ok()?).echo()
+            }
+            (Protocol::ICMPV6, IpVersion::V6 { .. }) => {
                 Icmpv6::parse(&Icmpv6View::new(message).ok()?).echo()
             }
             _ => None,
@@ -261,16 +268,16 @@ impl<'a> PacketMut<'a> {
         if !self.upper.has_header {
             return Err(ABSENT);
         }
-        let Upper { protocol, place, .. } = self.upper;
+        let TransportFacts { protocol, place, .. } = self.upper;
         let message = self.frame.get_mut(place.0..place.1).ok_or(ABSENT)?;
         match (protocol, self.version) {
-            (Protocol::ICMP, Version::V4) => {
+            (Protocol::ICMP, IpVersion::V4) => {
                 let mut view = Icmpv4Mut::new(message)?;
                 let mut message = Icmpv4::parse(&view.as_view());
                 message.echo_mut().ok_or(ABSENT)?.identifier = identifier;
                 view.set_message(message);
             }
-            (Protocol::ICMPV6, Version::V6 { .. }) => {
+            (Protocol::ICMPV6, IpVersion::V6 { .. }) => {
                 let mut view = Icmpv6Mut::new(message, state)?;
                 let mut message = Icmpv6::parse(&view.as_view());
                 message.echo_mut().ok_or(ABSENT)?.identifier = identifier;
@@ -341,7 +348,7 @@ impl<'a> PacketMut<'a> {
 
     #[inline]
     fn ipv4(&mut self) -> Result<Ipv4Mut<'_>, WireError> {
-        if self.version != Version::V4 {
+        if self.version != IpVersion::V4 {
             return Err(WireError::Absent("IPv4 header"));
         }
         Ipv4Mut::new(self.frame.get_mut(self.network..).unwrap_or_default())
@@ -349,7 +356,7 @@ impl<'a> PacketMut<'a> {
 
     #[inline]
     fn ipv6(&mut self) -> Result<Ipv6Mut<'_>, WireError> {
-        if !matches!(self.version, Version::V6 { .. }) {
+        if !matches!(self.version, IpVersion::V6 { .. }) {
             return Err(WireError::Absent("IPv6 header"));
         }
         Ipv6Mut::new(self.frame.get_mut(self.network..).unwrap_or_default())
@@ -362,7 +369,7 @@ impl<'a> PacketMut<'a> {
 
     #[inline]
     fn set_port(&mut self, at: usize, port: u16) -> Result<(), WireError> {
-        let Upper { protocol, place: (begin, _), has_header, .. } = self.upper;
+        let TransportFacts { protocol, place: (begin, _), has_header, .. } = self.upper;
         if !has_header || !has_ports(protocol) {
             return Err(WireError::Absent("ports of TCP, UDP, UDP-Lite or DCCP"));
         }
@@ -393,13 +400,13 @@ impl<'a> PacketMut<'a> {
     fn checksum_place(&self) -> Result<Option<usize>, WireError> {
         /// RFC 4340 section 5.1.
         const DCCP_CHECKSUM_OFFSET: usize = 6;
-        let Upper { protocol, place: (begin, end), has_header, .. } = self.upper;
+        let TransportFacts { protocol, place: (begin, end), has_header, .. } = self.upper;
         let offset = match protocol {
             _ if !has_header => return Ok(None),
             Protocol::TCP => tcp::CHECKSUM_OFFSET,
             Protocol::UDP | Protocol::UDP_LITE => udp::CHECKSUM_OFFSET,
             Protocol::DCCP => DCCP_CHECKSUM_OFFSET,
-            Protocol::ICMPV6 if self.version != Version::V4 => crate::icmpv6::CHECKSUM_OFFSET,
+            Protocol::ICMPV6 if self.version != IpVersion::V4 => crate::icmpv6::CHECKSUM_OFFSET,
             _ => return Ok(None),
         };
         match begin + offset + 2 {
