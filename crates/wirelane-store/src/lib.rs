@@ -5,7 +5,8 @@
 //!    segment.pcapng      a plain capture file of a fixed size: extents of whole blocks
 //!    segment.index       which extents hold which addresses, ports, protocols, VLANs, flows
 //!
-//!  packets ─▶ writer: lanes ─▶ extents ─▶ segments + indexes ─▶ query: narrow ─▶ filter ─▶ in order of time
+//!  packets ─▶ writer: lanes ─▶ extents ─▶ segments + indexes ─▶ query: narrow ─▶ filter ─▶ in
+//!  order of time
 //! ```
 //!
 //! An **extent** is the unit of writing and reading: a run of whole pcapng blocks, about 1 MiB,
@@ -63,8 +64,8 @@ pub use self::pin::Deletion;
 pub use self::query::{Damage, Found, Query, Report};
 pub use self::scan::{Gap, GapKind, ReadAt, Scan, scan};
 pub use self::writer::{
-    Counts, Gate, LaneReport, LaneWriter, Limits, Lost, ShortSegments, StoreOptions, StoreReport,
-    StoreStatus, StoreWriter,
+    Counts, LaneReport, LaneWriter, Limits, Lost, PreTrigger, ShortSegments, StoreOptions,
+    StoreReport, StoreStatus, StoreWriter,
 };
 
 /// Compiles the example of the README.

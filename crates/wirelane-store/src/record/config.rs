@@ -15,7 +15,7 @@ use crate::{StoreOptions, StoreReport};
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct RecordConfig {
-    /// How the store is written. `trigger` sets its gate.
+    /// How the store is written. `trigger` sets its pre-trigger.
     pub store: StoreOptions,
     /// Write only what a trigger asks for.
     pub trigger: Option<TriggerConfig>,

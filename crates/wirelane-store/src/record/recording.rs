@@ -46,7 +46,7 @@ impl Recording {
         let info = port.info().clone();
         let inputs = vec![port.rx()?];
         let trigger = config.trigger.as_ref().map(Trigger::new);
-        let gate = trigger.as_ref().map(|trigger| Arc::clone(trigger.gate()));
+        let pre_trigger = trigger.as_ref().map(|trigger| Arc::clone(trigger.pre_trigger()));
         // A trigger examines packets in the order of receiving.
         let in_order = trigger.is_none() && needs_merge(config.packets, &inputs);
         let monitor = Monitor::of_receivers([(&port, inputs.iter().flatten())]);
@@ -58,7 +58,7 @@ impl Recording {
         // A filter that does not compile is refused before anything is created.
         let ends = groups.iter().map(|group| ends(port.info(), group, config, trigger.as_ref()));
         let ends = ends.collect::<Result<Vec<_>>>()?;
-        let mut options = StoreOptions { gate, ..config.store.clone() };
+        let mut options = StoreOptions { pre_trigger, ..config.store.clone() };
         let notes = fit(&mut options, groups.len(), &memory::room())?;
         if let Some(metadata) = port.file_metadata() {
             metadata.leave_out();
@@ -205,7 +205,9 @@ fn ends(
     for rx in group {
         let own = interfaces(info, rx);
         let lookout = match (trigger, filter) {
-            (Some(trigger), Some(filter)) => Some(Lookout::new(trigger.gate(), filter, &own)?),
+            (Some(trigger), Some(filter)) => {
+                Some(Lookout::new(trigger.pre_trigger(), filter, &own)?)
+            }
             _ => None,
         };
         let first = u32::try_from(all.len()).unwrap_or(u32::MAX);

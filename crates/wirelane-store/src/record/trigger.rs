@@ -11,12 +11,12 @@ use wirelane::port::OpenOptions;
 use wirelane::{Error, Result};
 
 use super::config::TriggerConfig;
-use crate::Gate;
+use crate::PreTrigger;
 
 /// Fires, from any thread.
 #[derive(Clone, Debug)]
 pub struct Trigger {
-    gate: Arc<Gate>,
+    pre_trigger: Arc<PreTrigger>,
     before: Duration,
     after: Duration,
 }
@@ -24,25 +24,25 @@ pub struct Trigger {
 impl Trigger {
     pub(super) fn new(config: &TriggerConfig) -> Self {
         let TriggerConfig { before, after, .. } = *config;
-        Self { gate: Arc::new(Gate::new(before, after)), before, after }
+        Self { pre_trigger: Arc::new(PreTrigger::new(before, after)), before, after }
     }
 
     /// Keeps the packets before and after this moment. Returns the number of triggers so far.
     pub fn fire(&self) -> u64 {
-        self.gate.fire(clock::realtime_ns());
-        self.gate.fired()
+        self.pre_trigger.fire(clock::realtime_ns());
+        self.pre_trigger.fired()
     }
 
     /// The number of triggers so far.
     #[must_use]
     pub fn fired(&self) -> u64 {
-        self.gate.fired()
+        self.pre_trigger.fired()
     }
 
     /// Whether packets received now are written.
     #[must_use]
     pub fn is_open(&self) -> bool {
-        self.gate.is_open(clock::realtime_ns())
+        self.pre_trigger.is_open(clock::realtime_ns())
     }
 
     /// How much before a trigger is kept.
@@ -57,14 +57,14 @@ impl Trigger {
         self.after
     }
 
-    pub(super) fn gate(&self) -> &Arc<Gate> {
-        &self.gate
+    pub(super) fn pre_trigger(&self) -> &Arc<PreTrigger> {
+        &self.pre_trigger
     }
 }
 
 /// Looks for packets of one receiving end that trigger.
 pub(super) struct Lookout {
-    gate: Arc<Gate>,
+    pre_trigger: Arc<PreTrigger>,
     filter: Filter,
     /// By link type; `None` if the filter means nothing there.
     engines: Vec<(u16, Option<Engine>)>,
@@ -77,13 +77,22 @@ impl Lookout {
     ///
     /// # Errors
     /// It does not compile for the link type of an interface.
-    pub(super) fn new(gate: &Arc<Gate>, filter: &Filter, interfaces: &[Interface]) -> Result<Self> {
+    pub(super) fn new(
+        pre_trigger: &Arc<PreTrigger>,
+        filter: &Filter,
+        interfaces: &[Interface],
+    ) -> Result<Self> {
         let mut links: Vec<_> = interfaces.iter().map(|one| one.source.link_type).collect();
         links.sort_unstable();
         links.dedup();
         let engines = links.into_iter().map(|link| Ok((link, Some(engine(filter, link)?))));
         let engines = engines.collect::<Result<Vec<_>, Error>>()?;
-        Ok(Self { gate: Arc::clone(gate), filter: filter.clone(), engines, places: Vec::new() })
+        Ok(Self {
+            pre_trigger: Arc::clone(pre_trigger),
+            filter: filter.clone(),
+            engines,
+            places: Vec::new(),
+        })
     }
 
     /// Fires at the time of each packet that matches.
@@ -94,7 +103,7 @@ impl Lookout {
         {
             for frames in batch.chunks(verdicts.len()) {
                 engine.verdicts(frames, &mut verdicts);
-                fire(&self.gate, frames, &verdicts);
+                fire(&self.pre_trigger, frames, &verdicts);
             }
             return;
         }
@@ -103,7 +112,7 @@ impl Lookout {
             let Some((_, Some(engine))) = self.engines.get(place) else { continue };
             let frame = std::slice::from_ref(frame);
             engine.verdicts(frame, &mut verdicts[..1]);
-            fire(&self.gate, frame, &verdicts);
+            fire(&self.pre_trigger, frame, &verdicts);
         }
     }
 
@@ -140,7 +149,7 @@ fn engine(filter: &Filter, link_type: u16) -> Result<Engine> {
     Engine::new(&program, 0)
 }
 
-fn fire(gate: &Gate, frames: &[Frame], verdicts: &[u32]) {
+fn fire(pre_trigger: &PreTrigger, frames: &[Frame], verdicts: &[u32]) {
     let matches = frames.iter().zip(verdicts).filter(|(_, verdict)| **verdict > 0);
-    matches.for_each(|(frame, _)| gate.fire(frame.timestamp()));
+    matches.for_each(|(frame, _)| pre_trigger.fire(frame.timestamp()));
 }

@@ -4,19 +4,19 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::filled::FilledBlocks;
-use super::gate::{Fate, Gate};
+use super::pre_trigger::{Fate, PreTrigger};
 use super::status::Counts;
 
-/// The extents of a lane that a gate holds. Without a gate, none.
+/// The extents of a lane that a pre-trigger holds. Without a pre-trigger, none.
 pub(crate) struct Hold {
-    gate: Option<Arc<Gate>>,
+    pre_trigger: Option<Arc<PreTrigger>>,
     /// In order of arrival.
     held: VecDeque<FilledBlocks>,
     /// The most that may be held: receiving needs the other buffers.
     most: usize,
     /// The index of the first extent not decided yet.
     fresh: usize,
-    /// The gate's trigger count at the last decision.
+    /// The pre-trigger's trigger count at the last decision.
     fired: u64,
     /// Time of the last packet.
     now: u64,
@@ -35,9 +35,9 @@ pub(crate) struct Forgotten {
 
 impl Hold {
     /// For a lane with this number of buffers.
-    pub(crate) fn new(gate: Option<Arc<Gate>>, buffers: usize) -> Self {
+    pub(crate) fn new(pre_trigger: Option<Arc<PreTrigger>>, buffers: usize) -> Self {
         Self {
-            gate,
+            pre_trigger,
             held: VecDeque::new(),
             most: buffers - (buffers / 8).max(2).min(buffers),
             fresh: 0,
@@ -50,10 +50,10 @@ impl Hold {
 
     /// Takes an extent. An extent to write is queued now, or by [`Hold::sort`].
     pub(crate) fn take(&mut self, filled: FilledBlocks, queue: &mut VecDeque<FilledBlocks>) {
-        let Some(gate) = &self.gate else { return queue.push_back(filled) };
+        let Some(pre_trigger) = &self.pre_trigger else { return queue.push_back(filled) };
         if filled.counts.packets == 0 {
             // Only counters: they are written with the packets around them.
-            if gate.is_open(self.now) {
+            if pre_trigger.is_open(self.now) {
                 queue.push_back(filled);
             }
             return;
@@ -64,8 +64,8 @@ impl Hold {
 
     /// Decides on held extents. True if one was queued or dropped.
     pub(crate) fn sort(&mut self, queue: &mut VecDeque<FilledBlocks>) -> bool {
-        let Some(gate) = self.gate.clone() else { return false };
-        let fired = gate.fired();
+        let Some(pre_trigger) = self.pre_trigger.clone() else { return false };
+        let fired = pre_trigger.fired();
         if fired == self.fired && self.fresh == self.held.len() {
             return false;
         }
@@ -73,7 +73,7 @@ impl Hold {
         let first = if fired == self.fired { self.fresh } else { 0 };
         self.fired = fired;
         for filled in self.held.split_off(first) {
-            match gate.fate(filled.oldest, filled.newest, self.now) {
+            match pre_trigger.fate(filled.oldest, filled.newest, self.now) {
                 Fate::Write => queue.push_back(filled),
                 Fate::Hold => self.held.push_back(filled),
                 Fate::Forget => self.forgotten.add(filled.counts),
@@ -82,7 +82,8 @@ impl Hold {
         // Most become old in their order. The others are decided at the next trigger, or when
         // memory is short.
         let now = self.now;
-        let is_old = |it: &FilledBlocks| gate.fate(it.oldest, it.newest, now) == Fate::Forget;
+        let is_old =
+            |it: &FilledBlocks| pre_trigger.fate(it.oldest, it.newest, now) == Fate::Forget;
         while self.held.front().is_some_and(is_old) {
             self.forget_first();
         }

@@ -10,7 +10,7 @@ use wirelane_pcap::pcapng::{self, MAX_PACKET};
 use wirelane_pcap::{Record, Source, Statistics};
 
 use super::filled::FilledBlocks;
-use super::gate::Gate;
+use super::pre_trigger::PreTrigger;
 use super::status::{Counts, LaneStatus};
 use crate::disk::Buffers;
 use crate::prelude::MAX_PRELUDE;
@@ -33,7 +33,7 @@ pub struct LaneWriter {
     store_thread: Thread,
     status: Arc<LaneStatus>,
     wakeup: Arc<Wakeup>,
-    gate: Option<Arc<Gate>>,
+    pre_trigger: Option<Arc<PreTrigger>>,
     layout: BufferLayout,
     sources: Arc<[Source]>,
     /// Bytes of the first blocks of each segment.
@@ -72,7 +72,7 @@ pub(crate) struct LaneParts {
     pub(crate) store_thread: Thread,
     pub(crate) status: Arc<LaneStatus>,
     pub(crate) wakeup: Arc<Wakeup>,
-    pub(crate) gate: Option<Arc<Gate>>,
+    pub(crate) pre_trigger: Option<Arc<PreTrigger>>,
     pub(crate) layout: BufferLayout,
     pub(crate) sources: Arc<[Source]>,
     pub(crate) described: usize,
@@ -88,7 +88,7 @@ impl LaneWriter {
             store_thread: parts.store_thread,
             status: parts.status,
             wakeup: parts.wakeup,
-            gate: parts.gate,
+            pre_trigger: parts.pre_trigger,
             layout: parts.layout,
             sources: parts.sources,
             described: parts.described,
@@ -242,10 +242,10 @@ impl LaneWriter {
     #[cold]
     fn flush_old(&mut self) {
         let Some(Filling { filled, since }) = &self.filling else { return };
-        if let Some(gate) = &self.gate {
+        if let Some(pre_trigger) = &self.pre_trigger {
             // Each waiting buffer takes memory, however few packets it has.
-            let patience = self.flush_every.max(gate.before() / 16);
-            if !gate.is_open(filled.newest) && self.now.saturating_sub(*since) < patience {
+            let patience = self.flush_every.max(pre_trigger.before() / 16);
+            if !pre_trigger.is_open(filled.newest) && self.now.saturating_sub(*since) < patience {
                 return;
             }
         }

@@ -2,13 +2,13 @@
 //!
 //! ```text
 //!  receiving thread      store thread `wl-store-N`            the disk
-//!  LaneWriter::push ──▶ gate, index, checksum, placing ──▶ io_uring, O_DIRECT
+//!  LaneWriter::push ──▶ pre-trigger, index, checksum, placing ──▶ io_uring, O_DIRECT
 //!        ▲                │    ▲                             │
 //!        │                ▼    │ compressed, by `wl-compress` │
 //!        └──────────── free buffers of 1 MiB ◀────────────────┘
 //!
-//!  `wl-keeper`, one per store: creates the next segment in advance, deletes the oldest ones
-//!  `wl-finish`, one per lane: truncates a full segment, writes its index, renames it
+//!  `wl-retention`, one per store: creates the next segment in advance, deletes the oldest ones
+//!  `wl-sealer`, one per lane: truncates a full segment, writes its index, renames it
 //! ```
 //!
 //! * A packet is copied once, into a block in a buffer of 1 MiB. A full buffer is passed on; the
@@ -18,7 +18,7 @@
 //! * A failed write is repeated in a new segment. Packets that cannot be written until the end are
 //!   counted, too ([`LaneReport::lost`]).
 //!
-//! Reading order: [`StoreWriter`], [`LaneWriter`], then `worker.rs`, `segment.rs`, `keeper.rs`.
+//! Reading order: [`StoreWriter`], [`LaneWriter`], then `worker.rs`, `segment.rs`, `retention.rs`.
 //!
 //! The lane's store thread reads a full buffer again for keys, checksum and compression. That costs
 //! a second look at each header, but keeps the work away from the thread that empties the kernel's
@@ -31,23 +31,23 @@
 
 mod age;
 mod filled;
-mod finisher;
-mod gate;
 mod hold;
-mod keeper;
 mod lane;
 mod lost;
 mod options;
 mod pack;
+mod pre_trigger;
+mod retention;
+mod sealer;
 mod segment;
-mod shelf;
 mod status;
 mod store;
+mod stored_segments;
 mod worker;
 
-pub use self::gate::Gate;
 pub use self::lane::LaneWriter;
 pub use self::lost::Lost;
 pub use self::options::{Limits, StoreOptions};
+pub use self::pre_trigger::PreTrigger;
 pub use self::status::{Counts, LaneReport, ShortSegments, StoreReport, StoreStatus};
 pub use self::store::StoreWriter;

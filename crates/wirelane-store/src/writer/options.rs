@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use wirelane_pcap::{Access, Compression, CompressionOptions, Section};
 
-use super::gate::Gate;
+use super::pre_trigger::PreTrigger;
 use crate::disk::Rings;
 use crate::error::{Error, Result};
 use crate::extent::{EXTENT_ALIGNMENT, EXTENT_SIZE};
@@ -45,7 +45,7 @@ pub struct StoreOptions {
     /// The recording program, for the section header of each segment.
     pub section: Section,
     /// Writes only packets around triggers.
-    pub gate: Option<Arc<Gate>>,
+    pub pre_trigger: Option<Arc<PreTrigger>>,
     /// The rings that [`StoreOptions::prepare`] set up.
     #[doc(hidden)]
     pub rings: Rings,
@@ -97,7 +97,7 @@ impl Default for StoreOptions {
             flush_every: Duration::from_secs(1),
             access: Access::default(),
             section: Section { application, ..Section::default() },
-            gate: None,
+            pre_trigger: None,
             rings: Rings::default(),
         }
     }

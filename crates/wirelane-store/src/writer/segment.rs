@@ -15,7 +15,7 @@ use crate::extent::{EXTENT_SIZE, ExtentHeader, padding, padding_len};
 use crate::index::IndexBuilder;
 use crate::names::SegmentName;
 
-/// A segment that the keeper prepared: its prelude is on the disk.
+/// A segment that the retention thread prepared: its prelude is on the disk.
 #[derive(Debug)]
 pub(crate) struct PreparedSegment {
     pub(crate) name: SegmentName,

@@ -121,17 +121,17 @@ impl LaneReport {
 #[derive(Debug, Default)]
 pub struct StoreStatus {
     lanes: Mutex<Vec<Arc<LaneStatus>>>,
-    pub(crate) keeper: Mutex<KeeperStatus>,
-    /// The current problems that prevent writing: of the keeper, and of each lane.
+    pub(crate) retention: Mutex<RetentionStatus>,
+    /// The current problems that prevent writing: of the retention thread, and of each lane.
     trouble: Mutex<Troubles>,
     pub(crate) buffered: OnceLock<String>,
     pub(crate) no_ring: OnceLock<String>,
     pub(crate) short: OnceLock<ShortSegments>,
 }
 
-/// The keeper's numbers.
+/// The retention thread's numbers.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct KeeperStatus {
+pub(crate) struct RetentionStatus {
     pub(crate) segments: u64,
     pub(crate) bytes: u64,
     pub(crate) deleted: u64,
@@ -152,7 +152,7 @@ struct Troubles {
 /// The thread that has a problem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Who {
-    Keeper,
+    Retention,
     Lane(u32),
 }
 
@@ -160,17 +160,17 @@ impl StoreStatus {
     /// A snapshot of the status.
     #[must_use]
     pub fn report(&self) -> StoreReport {
-        let keeper = *self.keeper.lock().unwrap_or_else(PoisonError::into_inner);
+        let retention = *self.retention.lock().unwrap_or_else(PoisonError::into_inner);
         let lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
         let trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
         StoreReport {
             lanes: lanes.iter().map(|lane| lane.report()).collect(),
-            segments: keeper.segments,
-            bytes: keeper.bytes,
-            deleted: keeper.deleted,
-            deleted_bytes: keeper.deleted_bytes,
-            oldest: keeper.oldest,
-            room: keeper.room,
+            segments: retention.segments,
+            bytes: retention.bytes,
+            deleted: retention.deleted,
+            deleted_bytes: retention.deleted_bytes,
+            oldest: retention.oldest,
+            room: retention.room,
             buffered: self.buffered.get().cloned(),
             no_ring: self.no_ring.get().cloned(),
             short_segments: self.short.get().copied(),

@@ -8,15 +8,15 @@ use std::thread::{self, JoinHandle};
 
 use wirelane_pcap::{Access, Source};
 
-use super::finisher::{Finisher, FinisherParts};
 use super::hold::Hold;
-use super::keeper::{Keeper, LaneProperties, SealerRequest};
 use super::lane::{LaneParts, LaneWriter, Wakeup};
 use super::lost::Lost;
 use super::options::{DEPTH, LEAST_SEGMENT, StoreOptions};
 use super::pack::ExtentPacker;
-use super::shelf::{reserve, space};
+use super::retention::{LaneProperties, Retention, RetentionRequest};
+use super::sealer::{Sealer, SealerParts};
 use super::status::{StoreReport, StoreStatus};
+use super::stored_segments::{reserve, space};
 use super::worker::{LaneSegments, LaneWorker, WorkerState};
 use crate::directory::Directory;
 use crate::disk::{Buffers, DirectWriter, Mode};
@@ -34,10 +34,10 @@ pub struct StoreWriter {
     access: Access,
     options: StoreOptions,
     status: Arc<StoreStatus>,
-    keeper: Option<Sender<SealerRequest>>,
+    retention: Option<Sender<RetentionRequest>>,
     threads: Vec<JoinHandle<()>>,
-    /// The keeper's thread, ended after all others.
-    keeper_thread: Option<JoinHandle<()>>,
+    /// The retention thread, ended after all others.
+    retention_thread: Option<JoinHandle<()>>,
     closing: Arc<AtomicBool>,
     lanes: u32,
     lock: Option<RecorderLock>,
@@ -56,23 +56,23 @@ impl StoreWriter {
         let lock = directory.lock_recorder(access)?;
         let mended = mend(&directory, &lock)?;
         let status = Arc::new(StoreStatus::default());
-        let (keeper, requests) = channel();
-        let thread = Keeper::new(
+        let (retention, requests) = channel();
+        let thread = Retention::new(
             Arc::clone(&directory),
             access,
             options.clone(),
             requests,
             Arc::clone(&status),
         )?;
-        let thread = spawn("wl-keeper".into(), move || thread.run())?;
+        let thread = spawn("wl-retention".into(), move || thread.run())?;
         Ok(Self {
             directory,
             access,
             options,
             status,
-            keeper: Some(keeper),
+            retention: Some(retention),
             threads: Vec::new(),
-            keeper_thread: Some(thread),
+            retention_thread: Some(thread),
             closing: Arc::default(),
             lanes: 0,
             lock: Some(lock),
@@ -99,7 +99,7 @@ impl StoreWriter {
         let buffers = Buffers::new(count, EXTENT_SIZE).map_err(Error::os)?;
         let (full, filled) = sync_channel(count);
         let (ready, segments) = channel();
-        let Some(keeper) = self.keeper.clone() else {
+        let Some(retention) = self.retention.clone() else {
             return Err(Error::new("the store", "is closed"));
         };
         let number = self.lanes;
@@ -119,10 +119,10 @@ impl StoreWriter {
         if let Mode::Blocking(Some(why)) | Mode::Unregistered(why) = disk.mode() {
             let _ = self.status.no_ring.set(why.to_string());
         }
-        let finisher = Finisher::start(FinisherParts {
+        let sealer = Sealer::start(SealerParts {
             directory: Arc::clone(&self.directory),
             access: self.access,
-            keeper: keeper.clone(),
+            retention: retention.clone(),
             status: Arc::clone(&self.status),
         })?;
         let door = LaneProperties {
@@ -141,10 +141,10 @@ impl StoreWriter {
         let wakeup = Arc::new(Wakeup::default());
         let time = self.options.segment_time();
         let status = Arc::clone(&lane_status);
-        let segments = LaneSegments::new(Arc::new(door), segments, keeper, finisher, status, time);
+        let segments = LaneSegments::new(Arc::new(door), segments, retention, sealer, status, time);
         let worker = LaneWorker {
             full: filled,
-            hold: Hold::new(self.options.gate.clone(), count),
+            hold: Hold::new(self.options.pre_trigger.clone(), count),
             queue: Default::default(),
             packer,
             packed: Default::default(),
@@ -167,7 +167,7 @@ impl StoreWriter {
             store_thread,
             status: lane_status,
             wakeup,
-            gate: self.options.gate.clone(),
+            pre_trigger: self.options.pre_trigger.clone(),
             layout,
             flush_every: self.options.flush_every,
         }))
@@ -216,8 +216,8 @@ impl StoreWriter {
             thread.thread().unpark();
             let _ = thread.join();
         }
-        self.keeper = None;
-        if let Some(thread) = self.keeper_thread.take() {
+        self.retention = None;
+        if let Some(thread) = self.retention_thread.take() {
             let _ = thread.join();
         }
         self.lock = None;

@@ -1,8 +1,9 @@
-//! The writing thread of a lane. It takes full buffers, asks the gate, packs, and keeps several
-//! writes in flight.
+//! The writing thread of a lane. It takes full buffers, asks the pre-trigger, packs, and keeps
+//! several writes in flight.
 //!
 //! ```text
-//!  full ─▶ held (gate) ─▶ queue ─▶ packer ─▶ packed ─▶ segment: place ─▶ disk ─▶ segment: retire
+//!  full ─▶ held (pre-trigger) ─▶ queue ─▶ packer ─▶ packed ─▶ segment: place ─▶ disk ─▶ segment:
+//!  retire
 //!                                              ▲                           │
 //!                                              └──── after a failure ──────┘
 //! ```
@@ -15,12 +16,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::filled::FilledBlocks;
-use super::finisher::Finisher;
 use super::hold::Hold;
-use super::keeper::{LaneProperties, SealerRequest};
 use super::lane::Wakeup;
 use super::lost::{BySource, Lost, add_blocks};
 use super::pack::{ExtentPacker, Packed};
+use super::retention::{LaneProperties, RetentionRequest};
+use super::sealer::Sealer;
 use super::segment::{GrowingSegment, PreparedSegment};
 use super::status::{Counts, LaneStatus, StoreStatus, Who};
 use crate::disk::{DirectWriter, Done};
@@ -65,8 +66,8 @@ pub(crate) struct WorkerState {
 pub(crate) struct LaneSegments {
     door: Arc<LaneProperties>,
     ready: Receiver<PreparedSegment>,
-    keeper: Sender<SealerRequest>,
-    finisher: Finisher,
+    retention: Sender<RetentionRequest>,
+    sealer: Sealer,
     status: Arc<LaneStatus>,
     /// Segments being written; only the last is open.
     open: VecDeque<GrowingSegment>,
@@ -290,13 +291,13 @@ impl LaneSegments {
     pub(crate) fn new(
         door: Arc<LaneProperties>,
         ready: Receiver<PreparedSegment>,
-        keeper: Sender<SealerRequest>,
-        finisher: Finisher,
+        retention: Sender<RetentionRequest>,
+        sealer: Sealer,
         status: Arc<LaneStatus>,
         time: Option<Duration>,
     ) -> Self {
         let (open, next, is_asked) = (VecDeque::new(), None, false);
-        Self { door, ready, keeper, finisher, status, open, next, is_asked, time }
+        Self { door, ready, retention, sealer, status, open, next, is_asked, time }
     }
 
     /// The segment for this extent; `None` if none is ready.
@@ -333,7 +334,8 @@ impl LaneSegments {
 
     fn ask(&mut self) {
         if !self.is_asked && self.next.is_none() {
-            self.is_asked = self.keeper.send(SealerRequest::Open(Arc::clone(&self.door))).is_ok();
+            self.is_asked =
+                self.retention.send(RetentionRequest::Open(Arc::clone(&self.door))).is_ok();
         }
     }
 
@@ -349,12 +351,12 @@ impl LaneSegments {
         is_old
     }
 
-    /// Passes finished segments to the finisher.
+    /// Passes finished segments to the sealer.
     fn finish(&mut self) {
         while self.open.front().is_some_and(GrowingSegment::is_finished)
             && let Some(segment) = self.open.pop_front()
         {
-            self.finisher.finish(segment.finish());
+            self.sealer.finish(segment.finish());
         }
     }
 
@@ -365,6 +367,6 @@ impl LaneSegments {
         }
         self.finish();
         let (next, ready) = (self.next.take(), self.ready);
-        let _ = self.keeper.send(SealerRequest::End { lane: self.door.lane, next, ready });
+        let _ = self.retention.send(RetentionRequest::End { lane: self.door.lane, next, ready });
     }
 }

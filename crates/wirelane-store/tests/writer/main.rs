@@ -3,9 +3,9 @@
 
 #![allow(clippy::unwrap_used)]
 
-mod gate;
 mod limits;
 mod packets;
+mod pre_trigger;
 mod random;
 mod scratch;
 mod trouble;

@@ -1,9 +1,9 @@
-//! With a gate, only packets around triggers are written.
+//! With a pre-trigger, only packets around triggers are written.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use wirelane_store::{Gate, StoreOptions, StoreWriter};
+use wirelane_store::{PreTrigger, StoreOptions, StoreWriter};
 
 use crate::scratch::{Read, Scratch, packet, sources};
 
@@ -18,16 +18,16 @@ fn at(second: u64) -> Read {
 /// Writes a packet per second, with triggers at some seconds.
 fn run(buffer: usize, seconds: u64, triggers: &[u64]) -> (Vec<u64>, wirelane_store::LaneReport) {
     let scratch = Scratch::in_memory();
-    let gate = Arc::new(Gate::new(Duration::from_secs(10), Duration::from_secs(20)));
+    let pre_trigger = Arc::new(PreTrigger::new(Duration::from_secs(10), Duration::from_secs(20)));
     let options =
-        StoreOptions::default().segment_bytes(4 << 20).buffer(buffer).gate(Arc::clone(&gate));
+        StoreOptions::default().segment_bytes(4 << 20).buffer(buffer).pre_trigger(Arc::clone(&pre_trigger));
     let mut store = StoreWriter::create(scratch.path(), options).unwrap();
     let mut lane = store.lane(&sources(), None).unwrap();
     let status = store.status();
     for second in 0..seconds {
         lane.tick(second * SECOND);
         if triggers.contains(&second) {
-            gate.fire(START + second * SECOND);
+            pre_trigger.fire(START + second * SECOND);
         }
         assert!(lane.wait_for_room(2000, Duration::from_secs(60)));
         assert!(lane.push(&at(second).record(), None));

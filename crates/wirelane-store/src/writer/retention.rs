@@ -1,4 +1,4 @@
-//! The keeper of a store: a thread that prepares segments in advance, and deletes the oldest ones
+//! The retention thread of a store: it prepares segments in advance, and deletes the oldest ones
 //! to keep the limits.
 //!
 //! It also reserves the blocks of the next segment, which is no longer than the free space allows.
@@ -15,8 +15,8 @@ use wirelane_pcap::{Access, CompressionOptions, FrameCompressor, Section, Source
 use super::age::Now;
 use super::options::{StoreOptions, fitting_len};
 use super::segment::PreparedSegment;
-use super::shelf::{NoRoom, Retention};
 use super::status::{ShortSegments, StoreStatus, Who};
+use super::stored_segments::{NoRoom, StoredSegments};
 use crate::directory::{Directory, random_number};
 use crate::disk::{self, Buffers, DirectWriter};
 use crate::error::{Error, Result};
@@ -28,8 +28,8 @@ const PERIOD: Duration = Duration::from_secs(1);
 /// The delay before another attempt to create a segment.
 const RETRY: Duration = Duration::from_millis(250);
 
-/// Requests of lanes to the keeper.
-pub(crate) enum SealerRequest {
+/// Requests of lanes to the retention thread.
+pub(crate) enum RetentionRequest {
     /// A lane needs its next segment.
     Open(Arc<LaneProperties>),
     /// A segment is finished, or has its index only now. It has no name if it was empty and was
@@ -87,46 +87,47 @@ impl LaneProperties {
 }
 
 /// The thread's state.
-pub(crate) struct Keeper {
+pub(crate) struct Retention {
     directory: Arc<Directory>,
     access: Access,
     options: StoreOptions,
-    shelf: Retention,
+    segments: StoredSegments,
     next_number: u64,
-    requests: Receiver<SealerRequest>,
+    requests: Receiver<RetentionRequest>,
     waiting: Vec<Arc<LaneProperties>>,
     status: Arc<StoreStatus>,
     /// Memory for writing preludes.
     memory: Buffers,
 }
 
-impl Keeper {
+impl Retention {
     /// # Errors
     /// The directory cannot be read, or there is not enough memory.
     pub(crate) fn new(
         directory: Arc<Directory>,
         access: Access,
         options: StoreOptions,
-        requests: Receiver<SealerRequest>,
+        requests: Receiver<RetentionRequest>,
         status: Arc<StoreStatus>,
     ) -> Result<Self> {
         let limits = options.limits;
-        let (shelf, next_number) = Retention::new(Arc::clone(&directory), limits, Now::read())?;
+        let (segments, next_number) =
+            StoredSegments::new(Arc::clone(&directory), limits, Now::read())?;
         let memory = Buffers::new(1, MAX_PRELUDE).map_err(Error::os)?;
         let waiting = Vec::new();
-        let keeper = Self {
+        let retention = Self {
             directory,
             access,
             options,
-            shelf,
+            segments,
             next_number,
             requests,
             waiting,
             status,
             memory,
         };
-        keeper.publish();
-        Ok(keeper)
+        retention.publish();
+        Ok(retention)
     }
 
     /// Runs until all lanes have ended.
@@ -148,18 +149,18 @@ impl Keeper {
         }
         self.keep_limits();
         self.publish();
-        self.status.settled(Who::Keeper);
+        self.status.settled(Who::Retention);
     }
 
-    fn handle(&mut self, request: SealerRequest) {
+    fn handle(&mut self, request: RetentionRequest) {
         match request {
-            SealerRequest::Open(door) => self.waiting.push(door),
-            SealerRequest::Finished { number, name } => {
-                if let Err(error) = self.shelf.finish(number, name, Now::read()) {
+            RetentionRequest::Open(door) => self.waiting.push(door),
+            RetentionRequest::Finished { number, name } => {
+                if let Err(error) = self.segments.finish(number, name, Now::read()) {
                     self.status.mishap(error.to_string());
                 }
             }
-            SealerRequest::End { lane, next, ready } => {
+            RetentionRequest::End { lane, next, ready } => {
                 self.waiting.retain(|door| door.lane != lane);
                 for unused in next.into_iter().chain(ready.try_iter()) {
                     self.discard(&unused);
@@ -186,23 +187,23 @@ impl Keeper {
             }
         }
         match trouble {
-            Some(text) => self.status.trouble(Who::Keeper, &text),
-            None => self.status.settled(Who::Keeper),
+            Some(text) => self.status.trouble(Who::Retention, &text),
+            None => self.status.settled(Who::Retention),
         }
     }
 
     /// Creates a segment with its prelude.
     fn make(&mut self, door: &LaneProperties) -> Result<PreparedSegment> {
         let len = self.segment_len();
-        let room = self.shelf.make_room(len, Now::read())?;
+        let room = self.segments.make_room(len, Now::read())?;
         room.map_err(|why| self.no_room(why))?;
         loop {
             match self.create(door, len) {
                 Ok(ready) => {
-                    self.shelf.begin(ready.name.number, len);
+                    self.segments.begin(ready.name.number, len);
                     return Ok(ready);
                 }
-                Err(error) if !is_full(&error) || !self.shelf.sacrifice()? => return Err(error),
+                Err(error) if !is_full(&error) || !self.segments.sacrifice()? => return Err(error),
                 Err(_) => {}
             }
         }
@@ -211,7 +212,7 @@ impl Keeper {
     /// Bytes of the next segment. Records in the status if it is shorter than configured.
     fn segment_len(&self) -> u64 {
         let (wanted, lanes) = (self.options.segment_len(), self.status.lanes());
-        let Some(room) = self.shelf.capacity() else { return wanted };
+        let Some(room) = self.segments.capacity() else { return wanted };
         let len = fitting_len(wanted, room, lanes);
         if len < wanted {
             let _ = self.status.short.set(ShortSegments { len, wanted, room, lanes });
@@ -231,7 +232,7 @@ impl Keeper {
             return Err(Error::new(path.display().to_string(), "too many interfaces"));
         };
         let mode = self.access.file_mode();
-        if !self.shelf.fits(limit) {
+        if !self.segments.fits(limit) {
             return Err(Error::io(&path, "make", &Errno::NOSPC.into()));
         }
         let made = disk::create(&*self.directory, file_name.as_ref(), mode, limit)
@@ -268,7 +269,7 @@ impl Keeper {
     /// Deletes an unused segment.
     fn discard(&mut self, ready: &PreparedSegment) {
         let removed = self.directory.remove(&ready.name.file_name());
-        let gone = removed.and_then(|_| self.shelf.finish(ready.name.number, None, Now::read()));
+        let gone = removed.and_then(|_| self.segments.finish(ready.name.number, None, Now::read()));
         if let Err(error) = gone {
             self.status.mishap(error.to_string());
         }
@@ -276,7 +277,7 @@ impl Keeper {
 
     fn keep_limits(&mut self) {
         // A lack of room matters only when a segment is created.
-        if let Err(error) = self.shelf.keep_limits(Now::read()) {
+        if let Err(error) = self.segments.keep_limits(Now::read()) {
             self.status.mishap(error.to_string());
         }
     }
@@ -299,7 +300,8 @@ impl Keeper {
     }
 
     fn publish(&self) {
-        *self.status.keeper.lock().unwrap_or_else(PoisonError::into_inner) = self.shelf.status();
+        *self.status.retention.lock().unwrap_or_else(PoisonError::into_inner) =
+            self.segments.status();
     }
 }
 

@@ -19,7 +19,7 @@ const MOST: usize = 1024;
 /// Whole extents are written or dropped, so the store has a little more than the windows. All times
 /// are packet times, in nanoseconds since the epoch.
 #[derive(Debug)]
-pub struct Gate {
+pub struct PreTrigger {
     before: u64,
     after: u64,
     /// Windows to write, from and to: in order of time, and disjoint.
@@ -41,7 +41,7 @@ pub(crate) enum Fate {
     Forget,
 }
 
-impl Gate {
+impl PreTrigger {
     /// Writes packets up to `before` before each trigger, and up to `after` after it.
     #[must_use]
     pub fn new(before: Duration, after: Duration) -> Self {
@@ -132,19 +132,19 @@ mod tests {
 
     #[test]
     fn a_trigger_decides() {
-        let gate = Gate::new(Duration::from_secs(30), Duration::from_secs(120));
-        let fate = |from, to, now| gate.fate(from * SECOND, to * SECOND, now * SECOND);
+        let pre_trigger = PreTrigger::new(Duration::from_secs(30), Duration::from_secs(120));
+        let fate = |from, to, now| pre_trigger.fate(from * SECOND, to * SECOND, now * SECOND);
         assert_eq!(fate(1000, 1001, 1001), Fate::Hold);
         assert_eq!(fate(1000, 1001, 1031), Fate::Hold);
         assert_eq!(fate(1000, 1001, 1034), Fate::Forget);
-        gate.fire(1035 * SECOND);
+        pre_trigger.fire(1035 * SECOND);
         assert_eq!(fate(1000, 1001, 1035), Fate::Forget);
         assert_eq!(fate(1003, 1004, 1035), Fate::Hold);
         assert_eq!(fate(1004, 1005, 1035), Fate::Write);
         assert_eq!(fate(1154, 1200, 1200), Fate::Write);
         assert_eq!(fate(1157, 1200, 1200), Fate::Hold);
-        assert!(gate.is_open(1005 * SECOND) && gate.is_open(1155 * SECOND));
-        assert!(!gate.is_open(1157 * SECOND));
+        assert!(pre_trigger.is_open(1005 * SECOND) && pre_trigger.is_open(1155 * SECOND));
+        assert!(!pre_trigger.is_open(1157 * SECOND));
         // The clock jumped back: later packets are held.
         assert_eq!(fate(5000, 5001, 1200), Fate::Hold);
     }
@@ -152,14 +152,14 @@ mod tests {
     proptest! {
         #[test]
         fn windows_cover_every_trigger(fired in prop::collection::vec(0_u64..2000, 1..40), probes in prop::collection::vec((0_u64..2200, 0_u64..50), 20)) {
-            let gate = Gate::new(Duration::from_nanos(30), Duration::from_nanos(10));
+            let pre_trigger = PreTrigger::new(Duration::from_nanos(30), Duration::from_nanos(10));
             for at in &fired {
-                gate.fire(*at);
+                pre_trigger.fire(*at);
             }
             for (oldest, len) in probes {
                 let newest = oldest + len;
                 let asked = fired.iter().any(|at| at.saturating_sub(30) <= newest && oldest <= at + 10);
-                prop_assert_eq!(gate.fate(oldest, newest, newest) == Fate::Write, asked);
+                prop_assert_eq!(pre_trigger.fate(oldest, newest, newest) == Fate::Write, asked);
             }
         }
 

@@ -14,7 +14,7 @@ use rustix::io::Errno;
 use wirelane_os::clock;
 use wirelane_pcap::Access;
 
-use super::keeper::SealerRequest;
+use super::retention::RetentionRequest;
 use super::segment::FinishedSegment;
 use super::status::StoreStatus;
 use crate::directory::Directory;
@@ -27,29 +27,29 @@ use crate::survey::survey;
 const WAITING: usize = 4;
 
 /// The thread's handle. Dropping it waits until all segments are finished.
-pub(crate) struct Finisher {
+pub(crate) struct Sealer {
     segments: Option<Sender<FinishedSegment>>,
     waiting: Arc<AtomicUsize>,
     thread: Option<JoinHandle<()>>,
 }
 
 /// The thread's resources.
-pub(crate) struct FinisherParts {
+pub(crate) struct SealerParts {
     pub(crate) directory: Arc<Directory>,
     pub(crate) access: Access,
-    pub(crate) keeper: Sender<SealerRequest>,
+    pub(crate) retention: Sender<RetentionRequest>,
     pub(crate) status: Arc<StoreStatus>,
 }
 
-impl Finisher {
+impl Sealer {
     /// # Errors
     /// The thread cannot be started.
-    pub(crate) fn start(parts: FinisherParts) -> Result<Self> {
+    pub(crate) fn start(parts: SealerParts) -> Result<Self> {
         let (segments, finished) = channel();
         let waiting = Arc::new(AtomicUsize::new(0));
         let left = Arc::clone(&waiting);
         let thread = thread::Builder::new()
-            .name("wl-finish".into())
+            .name("wl-sealer".into())
             .spawn(move || parts.run(finished, &left))
             .map_err(|error| Error::new("a thread that finishes segments", error.to_string()))?;
         Ok(Self { segments: Some(segments), waiting, thread: Some(thread) })
@@ -69,7 +69,7 @@ impl Finisher {
     }
 }
 
-impl Drop for Finisher {
+impl Drop for Sealer {
     fn drop(&mut self) {
         self.segments = None;
         if let Some(thread) = self.thread.take() {
@@ -78,7 +78,7 @@ impl Drop for Finisher {
     }
 }
 
-impl FinisherParts {
+impl SealerParts {
     fn run(self, finished: Receiver<FinishedSegment>, waiting: &AtomicUsize) {
         let mut without_index = VecDeque::new();
         for segment in finished {
@@ -90,7 +90,7 @@ impl FinisherParts {
             if index {
                 waiting.fetch_sub(1, Ordering::Relaxed);
             }
-            let _ = self.keeper.send(SealerRequest::Finished { number, name });
+            let _ = self.retention.send(RetentionRequest::Finished { number, name });
             // Only while the lane keeps up, one segment at a time.
             if waiting.load(Ordering::Relaxed) <= 1
                 && let Some(name) = without_index.pop_front()
@@ -159,8 +159,8 @@ impl FinisherParts {
             }
             self.write_index(name, &survey.into_index())?;
             let _ = self
-                .keeper
-                .send(SealerRequest::Finished { number: name.number, name: Some(*name) });
+                .retention
+                .send(RetentionRequest::Finished { number: name.number, name: Some(*name) });
             Ok(())
         });
         let Err(error) = made else { return };

@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use super::age::{AgeClock, LastPacketTime, Now};
 use super::options::Limits;
-use super::status::KeeperStatus;
+use super::status::RetentionStatus;
 use crate::directory::Directory;
 use crate::disk::{self, Space};
 use crate::error::Result;
 use crate::names::SegmentName;
 use crate::pin::Deletion;
 
-pub(crate) struct Retention {
+pub(crate) struct StoredSegments {
     directory: Arc<Directory>,
     limits: Limits,
     /// Finished segments, and unfinished ones of a crash, by number.
@@ -42,8 +42,8 @@ pub(crate) enum NoRoom {
     Free,
 }
 
-impl Retention {
-    /// Returns the shelf, and the number of the next segment.
+impl StoredSegments {
+    /// Returns the stored_segments, and the number of the next segment.
     ///
     /// # Errors
     /// The directory cannot be read.
@@ -63,8 +63,9 @@ impl Retention {
         let clock = AgeClock::new(now);
         let (deleted, deleted_bytes) = (0, 0);
         let parts = BTreeMap::new();
-        let shelf = Self { directory, limits, kept, parts, bytes, clock, deleted, deleted_bytes };
-        Ok((shelf, listing.next_number))
+        let stored_segments =
+            Self { directory, limits, kept, parts, bytes, clock, deleted, deleted_bytes };
+        Ok((stored_segments, listing.next_number))
     }
 
     /// The most bytes that all segments can take, given the space that other files take; `None` if
@@ -136,9 +137,9 @@ impl Retention {
     }
 
     /// The current state.
-    pub(crate) fn status(&self) -> KeeperStatus {
+    pub(crate) fn status(&self) -> RetentionStatus {
         let oldest = self.kept.values().filter_map(|it| it.name.times).map(|(oldest, _)| oldest);
-        KeeperStatus {
+        RetentionStatus {
             segments: (self.kept.len() + self.parts.len()) as u64,
             bytes: self.bytes,
             deleted: self.deleted,
