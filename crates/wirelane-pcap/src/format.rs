@@ -7,7 +7,7 @@ use std::path::Path;
 use crate::compression::Compression;
 use crate::error::CaptureError;
 use crate::pcap::{self, Resolution};
-use crate::pcapng::{self, Annex, MAX_PACKET};
+use crate::pcapng::{self, MAX_PACKET, MetadataBlock};
 use crate::record::{Direction, Record, Section, Source, Statistics};
 
 /// Most bytes an interface statistics block takes: header, two times, five counters, end and
@@ -80,9 +80,9 @@ impl FileFormat {
     }
 
     /// Appends a block beside packets, if the format supports it.
-    pub(crate) fn annex(self, out: &mut Vec<u8>, annex: Annex<'_>) {
+    pub(crate) fn metadata(self, out: &mut Vec<u8>, metadata: MetadataBlock<'_>) {
         if self == Self::Pcapng {
-            out.extend_from_slice(annex.bytes());
+            out.extend_from_slice(metadata.bytes());
         }
     }
 

@@ -3,7 +3,7 @@
 
 use std::collections::HashSet;
 
-use crate::pcapng::Annex;
+use crate::pcapng::MetadataBlock;
 
 /// Most bytes to keep.
 const LIMIT: usize = 32 * 1024 * 1024;
@@ -18,13 +18,13 @@ pub(crate) struct Keepsakes {
 
 impl Keepsakes {
     /// Whether the block is kept.
-    pub(crate) fn has(&self, annex: Annex<'_>) -> bool {
-        self.known.contains(annex.bytes())
+    pub(crate) fn has(&self, metadata: MetadataBlock<'_>) -> bool {
+        self.known.contains(metadata.bytes())
     }
 
     /// Keeps the block; false if there is no room for it.
-    pub(crate) fn keep(&mut self, annex: Annex<'_>) -> bool {
-        let block = annex.bytes();
+    pub(crate) fn keep(&mut self, metadata: MetadataBlock<'_>) -> bool {
+        let block = metadata.bytes();
         if self.bytes + 2 * block.len() > LIMIT {
             return false;
         }
@@ -35,7 +35,7 @@ impl Keepsakes {
     }
 
     /// All kept blocks.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = Annex<'_>> {
-        self.blocks.iter().filter_map(|block| Annex::new(block))
+    pub(crate) fn iter(&self) -> impl Iterator<Item = MetadataBlock<'_>> {
+        self.blocks.iter().filter_map(|block| MetadataBlock::new(block))
     }
 }

@@ -340,8 +340,10 @@ impl MergeInput {
         loop {
             match self.reader.step() {
                 Ok(Step::Packet) => break,
-                Ok(Step::Annex) => {
-                    self.reader.annex().map_or(Ok(()), |annex| writer.write_annex(annex))?;
+                Ok(Step::Metadata) => {
+                    self.reader
+                        .metadata()
+                        .map_or(Ok(()), |metadata| writer.write_metadata(metadata))?;
                 }
                 Err(_) if cancel.is_asked() => return Ok(None),
                 ended => {

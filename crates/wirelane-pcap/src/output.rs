@@ -17,7 +17,7 @@ use crate::format::{FileFormat, UnsupportedContent};
 use crate::identity::FileId;
 use crate::options::WriterOptions;
 use crate::packer::{BlockChunk, ChunkPacker};
-use crate::pcapng::{Annex, MAX_PACKET};
+use crate::pcapng::{MAX_PACKET, MetadataBlock};
 use crate::pipe;
 use crate::record::{Record, Source, Statistics};
 use crate::rotate::spare;
@@ -242,8 +242,8 @@ impl OutputFile {
     ///
     /// # Errors
     /// See [`OutputFile::flush`].
-    pub(crate) fn annex(&mut self, annex: Annex<'_>) -> Result<(), CaptureError> {
-        self.format.annex(&mut self.buffer, annex);
+    pub(crate) fn metadata(&mut self, metadata: MetadataBlock<'_>) -> Result<(), CaptureError> {
+        self.format.metadata(&mut self.buffer, metadata);
         if self.buffer.len() >= self.chunk { self.pass_on() } else { Ok(()) }
     }
 

@@ -5,17 +5,16 @@
 //! timestamps. Every queue and class has a separate interface description block, so that the queue
 //! of a packet takes no extra bytes.
 
-mod annex;
 mod blocks;
 mod counters;
 mod decode;
 mod encode;
 mod memory;
+mod metadata;
 mod options;
 mod time;
 mod view;
 
-pub use annex::{Annex, AnnexKind};
 pub(crate) use blocks::SECTION_HEADER;
 pub use blocks::{MAX_BLOCK, MAX_INTERFACES, MAX_PACKET};
 pub use decode::{PcapngReader, Step};

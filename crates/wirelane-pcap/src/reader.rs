@@ -12,7 +12,7 @@ use crate::error::CaptureError;
 use crate::identity::FileId;
 use crate::losses::Losses;
 use crate::pcap::{MAGIC_MICROSECONDS, MAGIC_MODIFIED, MAGIC_NANOSECONDS, PcapReader};
-use crate::pcapng::{Annex, PcapngReader, SECTION_HEADER, Step};
+use crate::pcapng::{MetadataBlock, PcapngReader, SECTION_HEADER, Step};
 use crate::record::{OddTimes, Record, Section, Source, Statistics};
 use crate::system::standard_input;
 #[cfg(not(feature = "compression"))]
@@ -159,7 +159,7 @@ impl CaptureReader {
     }
 
     /// Moves to the next packet, or to the next block beside packets, such as names and secrets,
-    /// which [`CaptureReader::annex`] then returns.
+    /// which [`CaptureReader::metadata`] then returns.
     ///
     /// # Errors
     /// See [`CaptureReader::next_record`].
@@ -175,10 +175,10 @@ impl CaptureReader {
 
     /// The block that [`CaptureReader::step`] moved to.
     #[must_use]
-    pub fn annex(&self) -> Option<Annex<'_>> {
+    pub fn metadata(&self) -> Option<MetadataBlock<'_>> {
         match &self.decoder {
             FormatDecoder::Pcap(_) => None,
-            FormatDecoder::Pcapng(reader) => reader.annex(),
+            FormatDecoder::Pcapng(reader) => reader.metadata(),
         }
     }
 

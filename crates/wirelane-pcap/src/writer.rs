@@ -11,7 +11,7 @@ use crate::losses::Losses;
 use crate::options::WriterOptions;
 use crate::output::OutputFile;
 use crate::packer::ChunkPacker;
-use crate::pcapng::{self, Annex, AnnexKind};
+use crate::pcapng::{self, MetadataBlock, MetadataKind};
 use crate::record::{Record, Source, Statistics};
 use crate::rotate::RotationNames;
 
@@ -196,20 +196,20 @@ impl CaptureWriter {
     ///
     /// # Errors
     /// Writing failed. All later writes fail.
-    pub fn write_annex(&mut self, annex: Annex<'_>) -> Result<(), CaptureError> {
-        let kind = annex.kind();
+    pub fn write_metadata(&mut self, metadata: MetadataBlock<'_>) -> Result<(), CaptureError> {
+        let kind = metadata.kind();
         if self.options.format != FileFormat::Pcapng {
             self.lost.count(kind);
             return Ok(());
         }
-        if kind != AnnexKind::Other {
-            if self.keepsakes.has(annex) {
+        if kind != MetadataKind::Other {
+            if self.keepsakes.has(metadata) {
                 return Ok(());
             }
-            let is_kept = self.keepsakes.keep(annex);
+            let is_kept = self.keepsakes.keep(metadata);
             self.lost.not_repeated += u64::from(!is_kept && self.names.is_some());
         }
-        self.output.annex(annex)
+        self.output.metadata(metadata)
     }
 
     /// Contents that are not in the output, because its format cannot hold them.
@@ -400,8 +400,8 @@ impl CaptureWriter {
         self.output.put_packer(packer);
         let mut next = created?;
         names.add(next.path(), next.id());
-        for annex in self.keepsakes.iter() {
-            next.annex(annex)?;
+        for metadata in self.keepsakes.iter() {
+            next.metadata(metadata)?;
         }
         self.closed.packets += self.output.packets();
         self.closed.bytes += self.output.bytes();

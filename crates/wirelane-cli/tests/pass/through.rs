@@ -4,7 +4,7 @@
 use std::fs;
 
 use wirelane::Class;
-use wirelane::pcap::pcapng::{Annex, Step, options};
+use wirelane::pcap::pcapng::{MetadataBlock, Step, options};
 use wirelane::pcap::{CaptureWriter, Direction, Record, Section, Source, WriterOptions};
 
 use super::*;
@@ -34,7 +34,7 @@ const HASH: u16 = 3;
 const NAMES: &[u8] = b"\x01\0\x11\0\x0a\0\0\x01host.example\0\0\0\0\0\0\0\0";
 
 /// Names, secrets and a custom block.
-fn annexes() -> [Vec<u8>; 3] {
+fn metadata() -> [Vec<u8>; 3] {
     let secrets = [&0x544c_534b_u32.to_ne_bytes()[..], &8_u32.to_ne_bytes(), b"CLIENT_R"].concat();
     let custom = [&32473_u32.to_ne_bytes()[..], b"whatever"].concat();
     [block(4, NAMES), block(10, &secrets), block(0xbad, &custom)]
@@ -54,10 +54,10 @@ fn rich(path: &Path) {
     section.add_comment("of the file");
     let options = WriterOptions::of_path(path).section(section);
     let mut writer = CaptureWriter::create(path, &sources, options, 0).unwrap();
-    let annexes = annexes();
+    let metadata = metadata();
     for number in 0..300_u32 {
-        if let Some(block) = annexes.get(number as usize / 50).filter(|_| number % 50 == 0) {
-            writer.write_annex(Annex::new(block).unwrap()).unwrap();
+        if let Some(block) = metadata.get(number as usize / 50).filter(|_| number % 50 == 0) {
+            writer.write_metadata(MetadataBlock::new(block).unwrap()).unwrap();
         }
         let data = vec![
             number as u8;
@@ -100,7 +100,7 @@ type Whole = (Source, u64, Vec<u8>, Vec<(u16, Vec<u8>)>);
 struct Content {
     packets: Vec<Whole>,
     /// Blocks of metadata, each with the number of packets before it.
-    annexes: Vec<(usize, Vec<u8>)>,
+    metadata: Vec<(usize, Vec<u8>)>,
     section: Section,
 }
 
@@ -118,9 +118,9 @@ fn content(path: &Path) -> Content {
                 let known = known.collect();
                 found.packets.push((source, record.timestamp, record.data.to_vec(), known));
             }
-            Step::Annex => {
-                let bytes = reader.annex().unwrap().bytes().to_vec();
-                found.annexes.push((found.packets.len(), bytes));
+            Step::Metadata => {
+                let bytes = reader.metadata().unwrap().bytes().to_vec();
+                found.metadata.push((found.packets.len(), bytes));
             }
             Step::End => break,
         }
@@ -158,10 +158,10 @@ fn all_of_a_file_goes_through_every_command() {
             let found = content(&y);
             assert_eq!(found.packets, expected.packets, "{words:?}");
             let blocks =
-                |of: &Content| of.annexes.iter().map(|(_, one)| one.clone()).collect::<Vec<_>>();
+                |of: &Content| of.metadata.iter().map(|(_, one)| one.clone()).collect::<Vec<_>>();
             assert_eq!(blocks(&found), blocks(&expected), "{words:?}");
             // No block follows the packets that it explains.
-            for ((at, _), (before, _)) in found.annexes.iter().zip(&expected.annexes) {
+            for ((at, _), (before, _)) in found.metadata.iter().zip(&expected.metadata) {
                 assert!(at <= before && (is_through_ports || at == before), "{words:?}");
             }
             assert_inherits(&found.section, "x.pcapng");
@@ -175,7 +175,7 @@ fn every_file_of_a_rotation_and_of_a_split_has_them() {
     let x = files.path("x.pcapng");
     rich(&x);
     let expected = content(&x);
-    let [names, secrets, custom] = annexes();
+    let [names, secrets, custom] = metadata();
     let all = |prefix: &str| {
         let mut paths: Vec<_> =
             fs::read_dir(files.0.path()).unwrap().map(|one| one.unwrap().path()).collect();
@@ -191,7 +191,7 @@ fn every_file_of_a_rotation_and_of_a_split_has_them() {
     let packets: Vec<_> = rotated.iter().flat_map(|one| one.packets.clone()).collect();
     assert_eq!((rotated.len(), packets), (3, expected.packets.clone()));
     for one in &rotated {
-        let blocks: Vec<_> = one.annexes.iter().map(|(_, block)| block).collect();
+        let blocks: Vec<_> = one.metadata.iter().map(|(_, block)| block).collect();
         assert!(blocks.contains(&&names) && blocks.contains(&&secrets));
         assert_inherits(&one.section, "x.pcapng");
     }
@@ -199,7 +199,7 @@ fn every_file_of_a_rotation_and_of_a_split_has_them() {
     let split: Vec<_> = all("s.").iter().map(|path| content(path)).collect();
     assert_eq!(split.len(), 3);
     let has = |block: &Vec<u8>| {
-        split.iter().filter(|one| one.annexes.iter().any(|(_, found)| found == block)).count()
+        split.iter().filter(|one| one.metadata.iter().any(|(_, found)| found == block)).count()
     };
     assert_eq!([&names, &secrets, &custom].map(has), [3, 3, 1]);
     for one in &split {

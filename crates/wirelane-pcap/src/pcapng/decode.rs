@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 use std::io::Read;
 
-use super::annex::{self, Annex};
 use super::blocks::*;
+use super::metadata::{self, MetadataBlock};
 use super::options::{self, Of, survey};
 use super::time::TimeScale;
 use super::view::BlockView;
@@ -41,7 +41,7 @@ pub struct PcapngReader<R> {
     /// Blocks before the first packet that were read to find the interfaces.
     early: VecDeque<Vec<u8>>,
     /// The current block.
-    annex: ReadablePlace,
+    metadata: ReadablePlace,
 }
 
 /// The place of bytes that a caller may read.
@@ -59,7 +59,7 @@ pub enum Step {
     /// A packet.
     Packet,
     /// A block beside packets.
-    Annex,
+    Metadata,
     /// The end.
     End,
 }
@@ -79,7 +79,7 @@ struct Current {
 /// The kind of one block.
 enum BlockKind {
     Packet,
-    Annex,
+    Metadata,
     Other,
     End,
 }
@@ -103,7 +103,7 @@ impl<R: Read> PcapngReader<R> {
             current: Current::default(),
             translated: Vec::new(),
             early: VecDeque::new(),
-            annex: ReadablePlace::Nowhere,
+            metadata: ReadablePlace::Nowhere,
         }
     }
 
@@ -127,14 +127,14 @@ impl<R: Read> PcapngReader<R> {
         loop {
             match self.move_on()? {
                 Step::Packet => return Ok(true),
-                Step::Annex => {}
+                Step::Metadata => {}
                 Step::End => return Ok(false),
             }
         }
     }
 
-    /// Moves to the next packet, or to the next block beside packets: then [`PcapngReader::annex`]
-    /// returns it.
+    /// Moves to the next packet, or to the next block beside packets: then
+    /// [`PcapngReader::metadata`] returns it.
     ///
     /// # Errors
     /// See [`PcapngReader::next_record`].
@@ -142,8 +142,8 @@ impl<R: Read> PcapngReader<R> {
     pub fn step(&mut self) -> Result<Step, CaptureError> {
         if let Some(block) = self.early.pop_front() {
             self.translated = block;
-            self.annex = ReadablePlace::Translated;
-            return Ok(Step::Annex);
+            self.metadata = ReadablePlace::Translated;
+            return Ok(Step::Metadata);
         }
         self.move_on()
     }
@@ -157,7 +157,7 @@ impl<R: Read> PcapngReader<R> {
                     self.packets += 1;
                     return Ok(Step::Packet);
                 }
-                Ok(BlockKind::Annex) => return Ok(Step::Annex),
+                Ok(BlockKind::Metadata) => return Ok(Step::Metadata),
                 Ok(BlockKind::Other) => {}
                 Ok(BlockKind::End) => self.finished = true,
                 Err(error) => {
@@ -207,8 +207,8 @@ impl<R: Read> PcapngReader<R> {
     }
 
     /// The block that [`PcapngReader::step`] moved to.
-    pub fn annex(&self) -> Option<Annex<'_>> {
-        Annex::new(self.at(self.annex))
+    pub fn metadata(&self) -> Option<MetadataBlock<'_>> {
+        MetadataBlock::new(self.at(self.metadata))
     }
 
     /// Contents of the file that a copy cannot receive.
@@ -262,8 +262,8 @@ impl<R: Read> PcapngReader<R> {
             if self.section.is_some() && is_packet || early > MAX_EARLY {
                 break;
             }
-            if let BlockKind::Annex = self.block()? {
-                let block = self.at(self.annex).to_vec();
+            if let BlockKind::Metadata = self.block()? {
+                let block = self.at(self.metadata).to_vec();
                 early += block.len();
                 self.early.push_back(block);
             }
@@ -478,20 +478,20 @@ impl<R: Read> PcapngReader<R> {
     /// Keeps a block that is copied as a whole, if that is permitted and possible.
     #[cold]
     fn other(&mut self, kind: u32, len: usize) -> BlockKind {
-        if annex::is_private(kind) {
+        if metadata::is_private(kind) {
             self.lost.private += 1;
             return BlockKind::Other;
         }
-        self.annex = ReadablePlace::Window(self.window.position(), len);
+        self.metadata = ReadablePlace::Window(self.window.position(), len);
         if self.swapped {
             let block = self.window.bytes().get(..len).unwrap_or_default();
-            if !annex::translate(kind, block, &mut self.translated, &mut self.lost) {
+            if !metadata::translate(kind, block, &mut self.translated, &mut self.lost) {
                 self.lost.untranslated += 1;
                 return BlockKind::Other;
             }
-            self.annex = ReadablePlace::Translated;
+            self.metadata = ReadablePlace::Translated;
         }
-        BlockKind::Annex
+        BlockKind::Metadata
     }
 
     /// The flags and the options of a packet, between two offsets of its block.

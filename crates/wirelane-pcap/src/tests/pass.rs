@@ -1,7 +1,7 @@
 //! Blocks beside packets pass through a merge and through a rotation.
 
 use super::*;
-use crate::pcapng::{Annex, AnnexKind, Step};
+use crate::pcapng::{MetadataBlock, MetadataKind, Step};
 use crate::{Losses, MergeControl, merge_files};
 
 /// Appends a block of this type, in one byte order or the other.
@@ -65,7 +65,7 @@ fn rich(swapped: bool) -> Vec<u8> {
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Beside {
     comments: Vec<String>,
-    annexes: Vec<(AnnexKind, Vec<u8>)>,
+    metadata: Vec<(MetadataKind, Vec<u8>)>,
     packets: Vec<(u64, Vec<u8>)>,
     interfaces: Vec<Source>,
 }
@@ -78,9 +78,9 @@ fn beside(path: &Path) -> (Beside, Losses) {
             Step::Packet => {
                 found.packets.push((reader.current().timestamp, reader.options().to_vec()));
             }
-            Step::Annex => {
-                let annex: Annex<'_> = reader.annex().unwrap();
-                found.annexes.push((annex.kind(), annex.bytes().to_vec()));
+            Step::Metadata => {
+                let metadata: MetadataBlock<'_> = reader.metadata().unwrap();
+                found.metadata.push((metadata.kind(), metadata.bytes().to_vec()));
             }
             Step::End => break,
         }
@@ -110,7 +110,7 @@ fn all_of_a_file_goes_through_a_merge_in_either_byte_order() {
         let last = found.comments.pop();
         assert_eq!(last, Some(format!("{input}: captured by Dumpcap")));
         assert_eq!(found, beside(&at("ours")).0);
-        assert_eq!(found.annexes.len(), 5);
+        assert_eq!(found.metadata.len(), 5);
         assert!(found.packets.iter().all(|(_, options)| pcapng::options(options).count() == 2));
     }
     // The same names and secrets once, packets and journal entries of both.
@@ -118,8 +118,8 @@ fn all_of_a_file_goes_through_a_merge_in_either_byte_order() {
         merge_files(&[at("ours"), at("theirs")], &at("both"), &MergeControl::default()).unwrap();
     assert_eq!((report.written.packets, report.lost.private), (6, 2));
     let (found, _) = beside(&at("both"));
-    let count = |kind| found.annexes.iter().filter(|(found, _)| *found == kind).count();
-    let kinds = [AnnexKind::Names, AnnexKind::Secrets, AnnexKind::Other];
+    let count = |kind| found.metadata.iter().filter(|(found, _)| *found == kind).count();
+    let kinds = [MetadataKind::Names, MetadataKind::Secrets, MetadataKind::Other];
     assert_eq!(kinds.map(count), [1, 1, 6]);
 }
 
@@ -162,9 +162,9 @@ fn every_file_of_a_rotation_has_names_and_secrets() {
     let rotation = Rotation { max_packets: Some(1), ..Rotation::default() };
     let options = WriterOptions { rotation, ..WriterOptions::of_path(&at("x.pcapng")) };
     let mut writer = CaptureWriter::create(at("x.pcapng"), &sources(), options, 0).unwrap();
-    for (_, bytes) in found.annexes.iter().take(2) {
-        writer.write_annex(Annex::new(bytes).unwrap()).unwrap();
-        writer.write_annex(Annex::new(bytes).unwrap()).unwrap();
+    for (_, bytes) in found.metadata.iter().take(2) {
+        writer.write_metadata(MetadataBlock::new(bytes).unwrap()).unwrap();
+        writer.write_metadata(MetadataBlock::new(bytes).unwrap()).unwrap();
     }
     let packet = Owned::new(0, 1, b"hello");
     for (_, options) in &found.packets {
@@ -176,7 +176,7 @@ fn every_file_of_a_rotation_has_names_and_secrets() {
         let path = file.unwrap().path();
         if path.extension().is_some() {
             let (of_file, _) = beside(&path);
-            assert_eq!(of_file.annexes, found.annexes.get(..2).unwrap());
+            assert_eq!(of_file.metadata, found.metadata.get(..2).unwrap());
             assert_eq!(of_file.packets.len(), 1);
             files += 1;
         }

@@ -165,7 +165,7 @@ impl Cursor {
             while !self.is_at_packet {
                 match self.reader.step() {
                     Ok(Step::Packet) => self.is_at_packet = true,
-                    Ok(Step::Annex) => self.pass_on()?,
+                    Ok(Step::Metadata) => self.pass_on()?,
                     ended => self.turn(ended.err())?,
                 }
             }
@@ -295,8 +295,8 @@ impl Cursor {
         if !self.metadata.is_wanted() || self.shift > 0 {
             return Some(());
         }
-        if let Some(annex) = self.reader.annex() {
-            self.metadata.put(annex);
+        if let Some(metadata) = self.reader.metadata() {
+            self.metadata.put(metadata);
         }
         self.is_full = !self.metadata.has_room();
         (!self.is_full).then_some(())

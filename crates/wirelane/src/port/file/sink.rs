@@ -10,7 +10,7 @@ use super::progress::Progress;
 use crate::error::{Error, Result};
 use crate::frame::Batch;
 use crate::mask::Class;
-use crate::pcap::pcapng::Annex;
+use crate::pcap::pcapng::MetadataBlock;
 use crate::pcap::{CaptureError, CaptureWriter, Record};
 use crate::pool::Pool;
 use crate::port::metadata::file::MetadataQueue;
@@ -85,8 +85,10 @@ impl Sink {
     /// Writes the queued blocks of the packets' file.
     fn write_blocks(&mut self) {
         while let Some(block) = self.queued.as_ref().and_then(|queue| queue.take()) {
-            let Some(annex) = Annex::new(&block).filter(|_| !self.has_failed) else { continue };
-            let written = self.writer.write_annex(annex);
+            let Some(metadata) = MetadataBlock::new(&block).filter(|_| !self.has_failed) else {
+                continue;
+            };
+            let written = self.writer.write_metadata(metadata);
             self.note(written);
         }
     }

@@ -17,7 +17,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use crate::pcap::pcapng::{Annex, AnnexKind};
+use crate::pcap::pcapng::{MetadataBlock, MetadataKind};
 use crate::pcap::{Losses, Section};
 use crate::port::metadata::interfaces::InterfaceTable;
 use crate::sync::lock;
@@ -105,13 +105,13 @@ impl FileMetadata {
     }
 
     /// Adds a block to the queues.
-    pub(in crate::port) fn put(&self, annex: Annex<'_>) {
+    pub(in crate::port) fn put(&self, metadata: MetadataBlock<'_>) {
         if let Some(lost) = &mut *lock(&self.left_out) {
-            lost.count(annex.kind());
+            lost.count(metadata.kind());
             return;
         }
-        let is_for_all = annex.kind() != AnnexKind::Other;
-        let block: Arc<[u8]> = annex.bytes().into();
+        let is_for_all = metadata.kind() != MetadataKind::Other;
+        let block: Arc<[u8]> = metadata.bytes().into();
         for queue in lock(&self.queues).iter().filter(|queue| queue.all || is_for_all) {
             lock(&queue.blocks).push_back(Arc::clone(&block));
             queue.bytes.fetch_add(block.len(), Ordering::Release);

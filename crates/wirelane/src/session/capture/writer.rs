@@ -14,7 +14,7 @@ use super::file_interfaces::FileInterfaces;
 use super::limit::Share;
 use super::merge::ChunkMerge;
 use super::view::ViewInput;
-use crate::pcap::pcapng::Annex;
+use crate::pcap::pcapng::MetadataBlock;
 use crate::pcap::{CaptureError, CaptureWriter, Record, Statistics, Written};
 use crate::port::{InterfaceTable, MetadataQueue};
 use crate::ring::{Receiver, Sender};
@@ -307,8 +307,8 @@ impl WriterThread {
     fn add_blocks(&mut self) -> Result<(), CaptureError> {
         let Self { metadata, file: Some(file), .. } = self else { return Ok(()) };
         for block in metadata.iter().flat_map(|queue| std::iter::from_fn(|| queue.take())) {
-            if let Some(annex) = Annex::new(&block) {
-                file.write_annex(annex)?;
+            if let Some(metadata) = MetadataBlock::new(&block) {
+                file.write_metadata(metadata)?;
             }
         }
         Ok(())

@@ -9,11 +9,11 @@ use crate::losses::Losses;
 ///
 /// Holds one whole block in the byte order of this machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Annex<'a>(&'a [u8]);
+pub struct MetadataBlock<'a>(&'a [u8]);
 
-/// The contents of an [`Annex`].
+/// The contents of a [`MetadataBlock`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AnnexKind {
+pub enum MetadataKind {
     /// Names of addresses (name resolution block).
     Names,
     /// Secrets for decryption, such as TLS session keys (decryption secrets block).
@@ -22,7 +22,7 @@ pub enum AnnexKind {
     Other,
 }
 
-impl<'a> Annex<'a> {
+impl<'a> MetadataBlock<'a> {
     /// Takes the bytes of a block; `None` if they are not one whole block, or if readers decode
     /// this type of block.
     #[must_use]
@@ -32,9 +32,9 @@ impl<'a> Annex<'a> {
             && bytes.len() >= BLOCK_OVERHEAD
             && bytes.len().is_multiple_of(4)
             && bytes.last_chunk() == Some(&size.to_ne_bytes());
-        let annex = Self(bytes);
+        let metadata = Self(bytes);
         let is_other = !matches!(
-            annex.block_type(),
+            metadata.block_type(),
             SECTION_HEADER
                 | INTERFACE_DESCRIPTION
                 | OBSOLETE_PACKET
@@ -42,7 +42,7 @@ impl<'a> Annex<'a> {
                 | INTERFACE_STATISTICS
                 | ENHANCED_PACKET
         );
-        (is_whole && is_other).then_some(annex)
+        (is_whole && is_other).then_some(metadata)
     }
 
     /// All bytes of the block.
@@ -53,11 +53,11 @@ impl<'a> Annex<'a> {
 
     /// The contents of this block.
     #[must_use]
-    pub fn kind(&self) -> AnnexKind {
+    pub fn kind(&self) -> MetadataKind {
         match self.block_type() {
-            NAME_RESOLUTION => AnnexKind::Names,
-            DECRYPTION_SECRETS => AnnexKind::Secrets,
-            _ => AnnexKind::Other,
+            NAME_RESOLUTION => MetadataKind::Names,
+            DECRYPTION_SECRETS => MetadataKind::Secrets,
+            _ => MetadataKind::Other,
         }
     }
 
@@ -68,11 +68,11 @@ impl<'a> Annex<'a> {
 
 impl Losses {
     /// Counts a block beside packets that was not copied.
-    pub fn count(&mut self, kind: AnnexKind) {
+    pub fn count(&mut self, kind: MetadataKind) {
         match kind {
-            AnnexKind::Names => self.names += 1,
-            AnnexKind::Secrets => self.secrets += 1,
-            AnnexKind::Other => self.other_blocks += 1,
+            MetadataKind::Names => self.names += 1,
+            MetadataKind::Secrets => self.secrets += 1,
+            MetadataKind::Other => self.other_blocks += 1,
         }
     }
 }
@@ -161,14 +161,14 @@ mod tests {
             block
         };
         let secrets = block(DECRYPTION_SECRETS, &[0; 8]);
-        assert_eq!(Annex::new(&secrets).unwrap().kind(), AnnexKind::Secrets);
-        assert_eq!(Annex::new(&block(0xbad, &[0; 4])).unwrap().kind(), AnnexKind::Other);
+        assert_eq!(MetadataBlock::new(&secrets).unwrap().kind(), MetadataKind::Secrets);
+        assert_eq!(MetadataBlock::new(&block(0xbad, &[0; 4])).unwrap().kind(), MetadataKind::Other);
         for len in 0..secrets.len() {
-            assert_eq!(Annex::new(&secrets[..len]), None);
+            assert_eq!(MetadataBlock::new(&secrets[..len]), None);
         }
         for kind in [ENHANCED_PACKET, INTERFACE_DESCRIPTION, SECTION_HEADER] {
-            assert_eq!(Annex::new(&block(kind, &[0; 32])), None);
+            assert_eq!(MetadataBlock::new(&block(kind, &[0; 32])), None);
         }
-        assert_eq!(Annex::new(&block(DECRYPTION_SECRETS, &[0; 7])), None);
+        assert_eq!(MetadataBlock::new(&block(DECRYPTION_SECRETS, &[0; 7])), None);
     }
 }
