@@ -6,7 +6,7 @@ use std::io::{self, Read};
 use std::path::Path;
 
 use wirelane::{Error, Result};
-use wirelane_gen::otg::{self, Config};
+use wirelane_gen::otg::{self, OtgConfig};
 
 use crate::output;
 
@@ -19,7 +19,7 @@ const LONGEST_FLOWS: u64 = 64 << 20;
 ///
 /// # Errors
 /// As [`read`], or the file describes no flows that can be sent.
-pub(crate) fn flows(path: &Path, signature: usize) -> Result<Config> {
+pub(crate) fn flows(path: &Path, signature: usize) -> Result<OtgConfig> {
     let text = read(path, LONGEST_FLOWS, "a flow file")?;
     let config = otg::parse(&text, &|_| signature);
     config.map_err(|error| Error::failed(path.display().to_string(), error.to_string()))

@@ -5,8 +5,8 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-use wirelane_gen::signature::{self, Key};
-use wirelane_gen::{Generator, Lane, Rate, Recipe, Sizes, Source, Stream};
+use wirelane_gen::signature::{self, SignatureKey};
+use wirelane_gen::{Generator, PacketSource, Rate, Recipe, Sizes, Stream, ThreadShare};
 
 const RUNS: u32 = 100;
 const PACKETS: u64 = 20_000;
@@ -79,7 +79,8 @@ fn generate(
 }
 
 fn run(title: &str, streams: Vec<Stream>) {
-    let mut generator = Generator::new(streams.into(), Lane::ALL, Some(Key(1))).unwrap();
+    let mut generator =
+        Generator::new(streams.into(), ThreadShare::ALL, Some(SignatureKey(1))).unwrap();
     let mut packet = vec![0; 2048];
     report(title, || {
         let departure = generator.next().unwrap().unwrap();

@@ -22,8 +22,8 @@ use std::sync::Arc;
 use crate::error::{Error, Result};
 use crate::rate::Rate;
 use crate::schedule::{Burst, Schedule, TickStep, Ticks};
-use crate::signature::{self, Key, Signature};
-use crate::source::{Departure, Lane, Source};
+use crate::signature::{self, SignatureKey, Signature};
+use crate::source::{Departure, ThreadShare, PacketSource};
 use crate::stream::Stream;
 use crate::template::Cursor;
 
@@ -31,8 +31,8 @@ use crate::template::Cursor;
 #[derive(Debug)]
 pub struct Generator {
     streams: Arc<[Stream]>,
-    lane: Lane,
-    key: Option<Key>,
+    lane: ThreadShare,
+    key: Option<SignatureKey>,
     groups: Vec<StreamGroup>,
     /// The next turns of all groups except the current one.
     waiting: BinaryHeap<Reverse<GroupTurn>>,
@@ -87,7 +87,7 @@ impl Generator {
     /// # Errors
     /// A rate is a share of the link speed; some streams have a rate and others do not; there are
     /// more than 2²⁴ flows to sign.
-    pub fn new(streams: Arc<[Stream]>, lane: Lane, key: Option<Key>) -> Result<Self> {
+    pub fn new(streams: Arc<[Stream]>, lane: ThreadShare, key: Option<SignatureKey>) -> Result<Self> {
         let paced = streams.iter().filter(|stream| stream.rate != Rate::Max).count();
         if paced != 0 && paced != streams.len() {
             return Err(Error::new(
@@ -117,7 +117,7 @@ impl Generator {
     /// Groups the streams, and adds their first turns to the heap.
     fn group(&mut self) -> Result<()> {
         let streams = self.streams.clone();
-        let lane = Lane { index: self.lane.index, of: self.lane.of.max(1) };
+        let lane = ThreadShare { index: self.lane.index, of: self.lane.of.max(1) };
         let mut equal: Vec<Vec<u32>> = Vec::new();
         let mut known = HashMap::new();
         for (position, stream) in streams.iter().enumerate() {
@@ -231,7 +231,7 @@ impl Generator {
     }
 }
 
-impl Source for Generator {
+impl PacketSource for Generator {
     fn next(&mut self) -> Result<Option<Departure>> {
         Ok(self.peek().map(|(stream, turn)| Departure {
             at: turn.at,
@@ -315,7 +315,7 @@ struct Alike {
 }
 
 impl Alike {
-    fn new(stream: &Stream, lane: Lane) -> Self {
+    fn new(stream: &Stream, lane: ThreadShare) -> Self {
         let (kind, rate) = match stream.rate {
             Rate::Max => (0, 0.0),
             Rate::Packets(rate) => (1, rate),
@@ -336,7 +336,7 @@ impl Alike {
 }
 
 /// Whether the lanes have disjoint flows when each sends every n-th packet.
-fn spreads(stream: &Stream, lane: Lane) -> bool {
+fn spreads(stream: &Stream, lane: ThreadShare) -> bool {
     let cycle = stream.template.cycle();
     lane.of <= 1 || cycle.is_none_or(|cycle| cycle.is_multiple_of(u64::from(lane.of)))
 }

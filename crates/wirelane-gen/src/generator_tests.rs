@@ -14,7 +14,7 @@ fn stream(text: &str, rate: &str) -> Stream {
 }
 
 fn generator(streams: &[Stream], index: u32, of: u32) -> Generator {
-    Generator::new(streams.into(), Lane { index, of }, None).unwrap()
+    Generator::new(streams.into(), ThreadShare { index, of }, None).unwrap()
 }
 
 /// The first packets of one lane, with their bytes.
@@ -95,7 +95,8 @@ fn counts_and_durations_end() {
 
 #[test]
 fn rates_that_do_not_go_together_are_refused() {
-    let refused = |streams: &[Stream]| Generator::new(streams.into(), Lane::ALL, None).unwrap_err();
+    let refused =
+        |streams: &[Stream]| Generator::new(streams.into(), ThreadShare::ALL, None).unwrap_err();
     let error = refused(&[stream("udp", "max"), stream("udp", "5pps")]).to_string();
     assert!(error.contains("give all of them a rate"), "{error}");
     let error = refused(&[stream("udp", "5%")]).to_string();
@@ -133,8 +134,8 @@ fn flows_stay_on_their_lanes() {
 fn packets_are_signed_per_lane_and_what_is_skipped_is_not_numbered() {
     let mut one = Stream::new("s", &"udp".parse().unwrap(), None, signature::LEN).unwrap();
     one.rate = Rate::Packets(10.0);
-    let key = Key(7);
-    let lane = Lane { index: 1, of: 2 };
+    let key = SignatureKey(7);
+    let lane = ThreadShare { index: 1, of: 2 };
     let mut generator = Generator::new([one].into(), lane, Some(key)).unwrap();
     for (at, sequence) in [(100_000_000, 0), (300_000_000, 1)] {
         let departure = generator.next().unwrap().unwrap();

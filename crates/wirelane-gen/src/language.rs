@@ -9,7 +9,7 @@ use std::str::FromStr;
 
 use crate::error::{Error, Result};
 use crate::notation;
-use crate::protocol::{Field, Kind};
+use crate::protocol::{Notation, ProtocolField};
 use crate::recipe::{Layer, Recipe, Setting, Value};
 
 impl FromStr for Recipe {
@@ -52,7 +52,7 @@ impl fmt::Display for Recipe {
                     Value::Numbers(values) => {
                         f.write_str(&notation::print(field, values, seed(position + 1, field)))?;
                     }
-                    Value::Bytes(bytes) if matches!(field.kind, Kind::Text) => quote(bytes, f)?,
+                    Value::Bytes(bytes) if matches!(field.kind, Notation::Text) => quote(bytes, f)?,
                     Value::Bytes(bytes) => {
                         bytes.iter().try_for_each(|byte| write!(f, "{byte:02x}"))?;
                     }
@@ -72,9 +72,9 @@ fn set(layer: &mut Layer, position: usize, name: &str, value: &str) -> Result<()
         return layer.set_auto(name).map(drop);
     };
     match field.kind {
-        _ if value == "auto" && !matches!(field.kind, Kind::Text) => layer.set_auto(name),
-        Kind::Text => layer.set_bytes(name, unquote(value).map_err(wrong)?),
-        Kind::Hex => {
+        _ if value == "auto" && !matches!(field.kind, Notation::Text) => layer.set_auto(name),
+        Notation::Text => layer.set_bytes(name, unquote(value).map_err(wrong)?),
+        Notation::Hex => {
             let bytes = hexadecimal(value).ok_or_else(|| {
                 wrong(format!("'{value}' is no even number of hexadecimal digits"))
             })?;
@@ -89,7 +89,7 @@ fn set(layer: &mut Layer, position: usize, name: &str, value: &str) -> Result<()
 }
 
 /// The default seed of random values, different for each field.
-fn seed(position: usize, field: &Field) -> u64 {
+fn seed(position: usize, field: &ProtocolField) -> u64 {
     // FNV-1a suffices, as the generator of the values mixes the seed.
     let name = field.name.bytes().map(u64::from);
     name.chain([position as u64])

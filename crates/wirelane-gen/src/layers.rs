@@ -2,7 +2,7 @@
 //! protocol.
 
 use crate::error::{Error, Result};
-use crate::protocol::{Id, Protocol};
+use crate::protocol::{Id, ProtocolSpec};
 use crate::recipe::{Layer, Recipe};
 use crate::table;
 
@@ -136,12 +136,12 @@ fn number(id: Id) -> Option<u8> {
 }
 
 /// Whether the packet ends with this header. The rest of the frame is padding.
-pub(crate) fn is_closed(protocol: &Protocol) -> bool {
+pub(crate) fn is_closed(protocol: &ProtocolSpec) -> bool {
     matches!(protocol.id, Id::Solicitation | Id::Advertisement)
 }
 
 /// The protocol number in the pseudo-header, for protocols whose checksum includes one.
-pub(crate) fn pseudo(protocol: &Protocol) -> Option<u8> {
+pub(crate) fn pseudo(protocol: &ProtocolSpec) -> Option<u8> {
     match protocol.id {
         Id::Udp | Id::Tcp | Id::Icmpv6 | Id::Solicitation | Id::Advertisement => {
             number(protocol.id)

@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 use crate::fill::Fill;
 use crate::header::{self, BlankHeader};
 use crate::layers;
-use crate::protocol::{Field, Id, Place, Preset};
+use crate::protocol::{FieldPosition, Id, FieldPosition, Preset};
 use crate::recipe::{Layer, Recipe, Value};
 use crate::template::{Checksum, Edit, LengthField, MAX_CHECKSUMS, MAX_LEN, Template};
 use crate::values::Values;
@@ -99,7 +99,7 @@ impl PacketLayout {
         layers: &[Layer],
         at: usize,
         bit: usize,
-        field: &Field,
+        field: &ProtocolField,
         header: &BlankHeader,
     ) {
         let (start, end) = self.places[at];
@@ -122,7 +122,7 @@ impl PacketLayout {
     }
 
     /// Writes a constant.
-    fn fix(&mut self, bit: usize, field: &Field, value: u128) {
+    fn fix(&mut self, bit: usize, field: &ProtocolField, value: u128) {
         let window = FieldBytes::new(bit, field.bits);
         let bytes = ((value & field.max()) << window.shift).to_be_bytes();
         let places = self.head.iter_mut().skip(window.offset);
@@ -131,7 +131,7 @@ impl PacketLayout {
         }
     }
 
-    fn change(&mut self, bit: usize, field: &Field, values: &Values) {
+    fn change(&mut self, bit: usize, field: &ProtocolField, values: &Values) {
         let window = FieldBytes::new(bit, field.bits);
         self.edits.push(Edit {
             offset: window.offset as u16,
@@ -262,17 +262,17 @@ impl FieldBytes {
 }
 
 /// The bit offset of a field in its header; `None` if it is absent.
-fn position(field: &Field, header: &BlankHeader) -> Option<usize> {
+fn position(field: &ProtocolField, header: &BlankHeader) -> Option<usize> {
     match field.place {
-        Place::Bit(bit) => Some(usize::from(bit)),
-        Place::Optional => header.optional(field.name),
-        Place::Payload => None,
+        FieldPosition::Bit(bit) => Some(usize::from(bit)),
+        FieldPosition::Optional => header.optional(field.name),
+        FieldPosition::Payload => None,
     }
 }
 
 /// Whether a checksum is 0 by default: for UDP tunnels over IPv4 (RFC 7348 section 5, RFC 8926
 /// section 3.3).
-fn unchecked(layers: &[Layer], at: usize, field: &Field) -> bool {
+fn unchecked(layers: &[Layer], at: usize, field: &ProtocolField) -> bool {
     let id = |at: usize| layers.get(at).map(|layer: &Layer| layer.protocol.id);
     field.preset == Preset::Checksum
         && id(at) == Some(Id::Udp)

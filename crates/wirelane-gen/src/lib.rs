@@ -49,7 +49,7 @@ pub use recipe::{Layer, Recipe};
 pub use schedule::Schedule;
 pub use signature::Signature;
 pub use sizes::Sizes;
-pub use source::{Departure, Lane, Source};
+pub use source::{Departure, PacketSource, ThreadShare};
 pub use stream::Stream;
 pub use template::Template;
 pub use values::Values;

@@ -2,14 +2,14 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use crate::protocol::{Field, Kind};
+use crate::protocol::{Notation, ProtocolField};
 use crate::values::Values;
 
 /// The largest number of values in a list.
 const MOST_LISTED: u64 = 1 << 16;
 
 /// Parses the values of a field. `seed` is the default seed of random values.
-pub(crate) fn parse(field: &Field, text: &str, seed: u64) -> Result<Values, String> {
+pub(crate) fn parse(field: &ProtocolField, text: &str, seed: u64) -> Result<Values, String> {
     let (set, how) = match text.split_once('@') {
         Some((set, how)) => (set, Some(how)),
         None => (text, None),
@@ -41,7 +41,7 @@ pub(crate) fn parse(field: &Field, text: &str, seed: u64) -> Result<Values, Stri
 }
 
 /// Formats the values of a field so that [`parse`] with the same `seed` returns them.
-pub(crate) fn print(field: &Field, values: &Values, seed: u64) -> String {
+pub(crate) fn print(field: &ProtocolField, values: &Values, seed: u64) -> String {
     let one = |value| constant(field.kind, value);
     match values {
         Values::Constant(value) => one(*value),
@@ -64,19 +64,21 @@ pub(crate) fn print(field: &Field, values: &Values, seed: u64) -> String {
 }
 
 /// Formats one value.
-pub(crate) fn constant(kind: Kind, value: u128) -> String {
+pub(crate) fn constant(kind: Notation, value: u128) -> String {
     match kind {
-        Kind::Mac => {
+        Notation::Mac => {
             let octets = &value.to_be_bytes()[10..];
             octets.iter().map(|octet| format!("{octet:02x}")).collect::<Vec<_>>().join(":")
         }
-        Kind::Ipv4 => Ipv4Addr::from_bits(value as u32).to_string(),
-        Kind::Ipv6 => Ipv6Addr::from_bits(value).to_string(),
-        Kind::Names(names) => match names.iter().find(|(_, number)| u128::from(*number) == value) {
-            Some((name, _)) => (*name).to_owned(),
-            None => value.to_string(),
-        },
-        Kind::Flags(names) => match value {
+        Notation::Ipv4 => Ipv4Addr::from_bits(value as u32).to_string(),
+        Notation::Ipv6 => Ipv6Addr::from_bits(value).to_string(),
+        Notation::Names(names) => {
+            match names.iter().find(|(_, number)| u128::from(*number) == value) {
+                Some((name, _)) => (*name).to_owned(),
+                None => value.to_string(),
+            }
+        }
+        Notation::Flags(names) => match value {
             0 => "none".to_owned(),
             value if value >> names.len() != 0 => value.to_string(),
             value => {
@@ -84,12 +86,12 @@ pub(crate) fn constant(kind: Kind, value: u128) -> String {
                 (0..names.len()).filter(set).map(|bit| names[bit]).collect::<Vec<_>>().join("+")
             }
         },
-        Kind::Number | Kind::Hex | Kind::Text => value.to_string(),
+        Notation::Number | Notation::Hex | Notation::Text => value.to_string(),
     }
 }
 
 /// Parses a list such as `53,80,8000-8010`.
-fn list(field: &Field, text: &str) -> Result<Values, String> {
+fn list(field: &ProtocolField, text: &str) -> Result<Values, String> {
     let mut values = Vec::new();
     // A trailing comma makes a list of one value.
     for item in text.strip_suffix(',').unwrap_or(text).split(',') {
@@ -135,7 +137,7 @@ impl ValueRange {
 }
 
 /// Parses `53`, `1024-65535` or `10.0.0.0/24`.
-fn span(field: &Field, text: &str) -> Result<ValueRange, String> {
+fn span(field: &ProtocolField, text: &str) -> Result<ValueRange, String> {
     let wrong = || format!("'{text}' is {}", expected(field));
     let within = |value: u128| match value <= field.max() {
         true => Ok(value),
@@ -146,8 +148,8 @@ fn span(field: &Field, text: &str) -> Result<ValueRange, String> {
     }
     if let Some((address, length)) = text.split_once('/') {
         let bits: u32 = match field.kind {
-            Kind::Ipv4 => 32,
-            Kind::Ipv6 => 128,
+            Notation::Ipv4 => 32,
+            Notation::Ipv6 => 128,
             _ => return Err(wrong()),
         };
         let address = value(field.kind, address).ok_or_else(wrong)?;
@@ -162,9 +164,9 @@ fn span(field: &Field, text: &str) -> Result<ValueRange, String> {
 }
 
 /// Parses one value.
-fn value(kind: Kind, text: &str) -> Option<u128> {
+fn value(kind: Notation, text: &str) -> Option<u128> {
     match kind {
-        Kind::Mac => {
+        Notation::Mac => {
             let mut octets = text.split(':');
             let mut value = 0;
             for _ in 0..6 {
@@ -177,20 +179,20 @@ fn value(kind: Kind, text: &str) -> Option<u128> {
             }
             octets.next().is_none().then_some(value)
         }
-        Kind::Ipv4 => text.parse().ok().map(|address: Ipv4Addr| u128::from(address.to_bits())),
-        Kind::Ipv6 => text.parse().ok().map(Ipv6Addr::to_bits),
-        Kind::Names(names) => match names.iter().find(|(name, _)| *name == text) {
+        Notation::Ipv4 => text.parse().ok().map(|address: Ipv4Addr| u128::from(address.to_bits())),
+        Notation::Ipv6 => text.parse().ok().map(Ipv6Addr::to_bits),
+        Notation::Names(names) => match names.iter().find(|(name, _)| *name == text) {
             Some((_, value)) => Some(u128::from(*value)),
             None => number(text),
         },
-        Kind::Flags(_) if text == "none" => Some(0),
-        Kind::Flags(names) => number(text).or_else(|| {
+        Notation::Flags(_) if text == "none" => Some(0),
+        Notation::Flags(names) => number(text).or_else(|| {
             text.split('+').try_fold(0, |value, flag| {
                 names.iter().position(|name| *name == flag).map(|bit| value | 1 << bit)
             })
         }),
-        Kind::Number => number(text),
-        Kind::Hex | Kind::Text => None,
+        Notation::Number => number(text),
+        Notation::Hex | Notation::Text => None,
     }
 }
 
@@ -234,7 +236,7 @@ fn seed_of(how: &str, default: u64) -> Result<u64, String> {
     .ok_or_else(|| format!("'{how}' is neither 'random' nor 'random:SEED'"))
 }
 
-fn counter(field: &Field, start: u128, step: u128, count: u64) -> String {
+fn counter(field: &ProtocolField, start: u128, step: u128, count: u64) -> String {
     let one = |value| constant(field.kind, value);
     let falls = i128::try_from(step).is_err();
     let size = if falls { step.wrapping_neg() } else { step };
@@ -258,10 +260,10 @@ fn counter(field: &Field, start: u128, step: u128, count: u64) -> String {
 }
 
 /// The prefix of exactly these addresses.
-fn prefix(kind: Kind, first: u128, last: u128) -> Option<String> {
+fn prefix(kind: Notation, first: u128, last: u128) -> Option<String> {
     let bits = match kind {
-        Kind::Ipv4 => 32,
-        Kind::Ipv6 => 128,
+        Notation::Ipv4 => 32,
+        Notation::Ipv6 => 128,
         _ => return None,
     };
     let hosts = first ^ last;
@@ -271,15 +273,17 @@ fn prefix(kind: Kind, first: u128, last: u128) -> Option<String> {
 }
 
 /// The expected form of a value, for error messages.
-fn expected(field: &Field) -> &'static str {
+fn expected(field: &ProtocolField) -> &'static str {
     match field.kind {
-        Kind::Mac => "no MAC address such as 02:00:00:00:00:01",
-        Kind::Ipv4 => "no IPv4 address, range (10.0.0.1-10.0.0.9) or prefix (10.0.0.0/24)",
-        Kind::Ipv6 => "no IPv6 address, range or prefix (2001:db8::/64)",
-        Kind::Names(_) => "neither a number nor a name that is known here",
-        Kind::Flags(_) => {
+        Notation::Mac => "no MAC address such as 02:00:00:00:00:01",
+        Notation::Ipv4 => "no IPv4 address, range (10.0.0.1-10.0.0.9) or prefix (10.0.0.0/24)",
+        Notation::Ipv6 => "no IPv6 address, range or prefix (2001:db8::/64)",
+        Notation::Names(_) => "neither a number nor a name that is known here",
+        Notation::Flags(_) => {
             "none of the flags fin, syn, rst, psh, ack, urg, ece, cwr, ae (join them by +)"
         }
-        Kind::Number | Kind::Hex | Kind::Text => "no number, range (1-9) or list (1,5,9)",
+        Notation::Number | Notation::Hex | Notation::Text => {
+            "no number, range (1-9) or list (1,5,9)"
+        }
     }
 }

@@ -8,7 +8,7 @@ use std::fmt;
 
 /// A protocol: its name, its header and its fields.
 #[derive(Debug)]
-pub struct Protocol {
+pub struct ProtocolSpec {
     /// The identifier in code.
     pub id: Id,
     /// The name in the notation.
@@ -18,25 +18,25 @@ pub struct Protocol {
     /// The length of the header without optional parts, in bytes.
     pub length: usize,
     /// The fields in header order.
-    pub fields: &'static [Field],
+    pub fields: &'static [ProtocolField],
 }
 
-impl Protocol {
+impl ProtocolSpec {
     /// The field with this name.
-    pub fn field(&'static self, name: &str) -> Option<&'static Field> {
+    pub fn field(&'static self, name: &str) -> Option<&'static ProtocolField> {
         self.fields.iter().find(|field| field.name == name)
     }
 }
 
-impl PartialEq for Protocol {
+impl PartialEq for ProtocolSpec {
     fn eq(&self, other: &Self) -> bool {
         self.id == other.id
     }
 }
 
-impl Eq for Protocol {}
+impl Eq for ProtocolSpec {}
 
-impl fmt::Display for Protocol {
+impl fmt::Display for ProtocolSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name)
     }
@@ -70,20 +70,20 @@ pub enum Id {
 
 /// One field of a protocol.
 #[derive(Debug)]
-pub struct Field {
+pub struct ProtocolField {
     /// The name in the notation.
     pub name: &'static str,
     /// Its position.
-    pub place: Place,
+    pub place: FieldPosition,
     /// Its width, up to 128; 0 for a byte string.
     pub bits: u8,
     /// The notation of its values.
-    pub kind: Kind,
+    pub kind: Notation,
     /// Its default.
     pub preset: Preset,
 }
 
-impl Field {
+impl ProtocolField {
     /// The highest value.
     pub fn max(&self) -> u128 {
         match self.bits {
@@ -93,17 +93,17 @@ impl Field {
     }
 }
 
-impl PartialEq for Field {
+impl PartialEq for ProtocolField {
     fn eq(&self, other: &Self) -> bool {
         std::ptr::eq(self, other) || (self.name == other.name && self.place == other.place)
     }
 }
 
-impl Eq for Field {}
+impl Eq for ProtocolField {}
 
 /// The position of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum FieldPosition {
     /// The offset from the start of the header in bits.
     Bit(u16),
     /// In an optional part of the header, which is present if the field is set.
@@ -114,7 +114,7 @@ pub enum Place {
 
 /// The notation of a field's values.
 #[derive(Clone, Copy, Debug)]
-pub enum Kind {
+pub enum Notation {
     /// A number: decimal, or hexadecimal with `0x`.
     Number,
     /// A MAC address: `02:00:00:00:00:01`.

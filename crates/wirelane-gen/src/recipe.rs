@@ -15,7 +15,7 @@
 //! ```
 
 use crate::error::{Error, Result};
-use crate::protocol::{Field, Kind, Protocol};
+use crate::protocol::{Notation, ProtocolField, ProtocolSpec};
 use crate::table;
 use crate::values::Values;
 
@@ -31,7 +31,7 @@ pub struct Recipe {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layer {
     /// A row of the [table](crate::table::PROTOCOLS).
-    pub protocol: &'static Protocol,
+    pub protocol: &'static ProtocolSpec,
     /// The fields that were set, each at most once. Other fields are computed or have their
     /// defaults.
     pub settings: Vec<Setting>,
@@ -41,7 +41,7 @@ pub struct Layer {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Setting {
     /// One of the fields of the layer's protocol.
-    pub field: &'static Field,
+    pub field: &'static ProtocolField,
     /// Its value.
     pub value: Value,
 }
@@ -109,7 +109,7 @@ impl Layer {
         self.settings.iter().find(|setting| setting.field.name == name).map(|found| &found.value)
     }
 
-    fn field(&self, name: &str) -> Result<&'static Field> {
+    fn field(&self, name: &str) -> Result<&'static ProtocolField> {
         self.protocol.field(name).ok_or_else(|| {
             let known: Vec<_> = self.protocol.fields.iter().map(|field| field.name).collect();
             let known = known.join(", ");
@@ -117,7 +117,7 @@ impl Layer {
         })
     }
 
-    fn put(&mut self, field: &'static Field, value: Value) -> Result<&mut Self> {
+    fn put(&mut self, field: &'static ProtocolField, value: Value) -> Result<&mut Self> {
         if self.get(field.name).is_some() {
             let (protocol, name) = (self.protocol, field.name);
             return Err(Error::new(format!("{protocol}: '{name}' is set twice")));
@@ -128,7 +128,7 @@ impl Layer {
 }
 
 /// Checks that a field can have these numbers.
-fn check(protocol: &Protocol, field: &Field, values: &Values) -> Result<()> {
+fn check(protocol: &ProtocolSpec, field: &ProtocolField, values: &Values) -> Result<()> {
     let wrong = |what: String| Err(Error::new(format!("{protocol}: '{}' {what}", field.name)));
     if field.bits == 0 {
         return wrong("holds bytes, no numbers".to_owned());
@@ -147,7 +147,7 @@ fn check(protocol: &Protocol, field: &Field, values: &Values) -> Result<()> {
     };
     let most = match field.kind {
         // The payload field `fill` is a byte or a name.
-        Kind::Names(names) if field.bits == 9 => {
+        Notation::Names(names) if field.bits == 9 => {
             names.iter().map(|(_, value)| u128::from(*value)).max().unwrap_or(255)
         }
         _ => field.max(),

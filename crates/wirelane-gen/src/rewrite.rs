@@ -46,7 +46,7 @@ use self::unique::{LoopPermutations, Unique};
 use crate::error::{Error, Result};
 
 pub use self::prefix::Prefix;
-pub use self::rule::{PortRule, Rule, Side, TtlRule, VlanRule};
+pub use self::rule::{PortRule, RewriteField, Rule, TtlRule, VlanRule};
 
 /// A compiled set of rules.
 #[derive(Clone, Debug, Default)]
@@ -58,7 +58,7 @@ pub struct Rewrite {
 
 /// The changes of one loop that differ between loops.
 #[derive(Clone, Debug)]
-pub struct Round(Varying);
+pub struct LoopChanges(Varying);
 
 /// The most bytes by which a frame may grow.
 pub const GROWTH: usize = TAG;
@@ -135,9 +135,9 @@ impl Rewrite {
 
     /// The remaining changes for loop `number`, from 0; `None` if loops do not differ.
     #[must_use]
-    pub fn in_loop(&self, number: u64) -> Option<Round> {
+    pub fn in_loop(&self, number: u64) -> Option<LoopChanges> {
         let turn: LoopPermutations = self.unique.as_ref()?.turn(number);
-        Some(Round(Varying { turn, enters_tunnels: self.fixed.enters_tunnels, back: false }))
+        Some(LoopChanges(Varying { turn, enters_tunnels: self.fixed.enters_tunnels, back: false }))
     }
 
     /// Applies all changes for loop `number`.
@@ -151,7 +151,7 @@ impl Rewrite {
     /// Restores the frame from before [`apply`](Self::apply), except for lost information: a
     /// removed tag, values that were overwritten unconditionally, and a TTL at its limits.
     pub fn undo(&self, frame: &mut Vec<u8>, number: u64) {
-        if let Some(Round(varying)) = self.in_loop(number) {
+        if let Some(LoopChanges(varying)) = self.in_loop(number) {
             walk::frame(frame, &Varying { back: true, ..varying });
         }
         walk::frame(frame, &self.fixed.inverse());
@@ -161,7 +161,7 @@ impl Rewrite {
     }
 }
 
-impl Round {
+impl LoopChanges {
     /// Applies the changes to a [prepared](Rewrite::prepare) frame.
     #[inline]
     pub fn apply(&self, frame: &mut [u8]) {

@@ -9,8 +9,8 @@
 //! * **sequence** counts the packets of the flow, modulo 2³².
 //! * **time** is the departure on the sender's monotonic clock in nanoseconds, modulo 2⁴⁰ (18
 //!   minutes).
-//! * **check** is a hash of the three fields with the [`Key`] of the run. It distinguishes signed
-//!   packets from ordinary traffic and from packets of other runs.
+//! * **check** is a hash of the three fields with the [`SignatureKey`] of the run. It distinguishes
+//!   signed packets from ordinary traffic and from packets of other runs.
 //! * **compensation** makes the one's complement sum of the 18 bytes 0xffff, which is equivalent to
 //!   zero (RFC 1071). A transport checksum that is correct for 18 zero bytes is correct for every
 //!   signature, at even and odd offsets. So signing a packet does not change its checksum.
@@ -24,7 +24,7 @@
 //!   x = (x ^ w1) * M1;    check = x >> 32
 //! ```
 
-use crate::source::Lane;
+use crate::source::ThreadShare;
 
 /// The length of a signature in bytes.
 pub const LEN: usize = 18;
@@ -43,7 +43,7 @@ pub const M1: u64 = 0xd6e8_feb8_6659_fd93;
 
 /// The key that distinguishes the packets of one run from all others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Key(pub u64);
+pub struct SignatureKey(pub u64);
 
 /// The contents of a signature.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,7 +58,7 @@ pub struct Signature {
 
 /// The flow number of a stream on one lane, as each lane numbers its packets separately. `None` for
 /// [`FLOWS`] and above.
-pub fn flow(stream: u32, lane: Lane) -> Option<u32> {
+pub fn flow(stream: u32, lane: ThreadShare) -> Option<u32> {
     stream.checked_mul(lane.of)?.checked_add(lane.index).filter(|flow| *flow < FLOWS)
 }
 
@@ -78,7 +78,7 @@ pub fn elapsed(time: u64, now: u64) -> Option<u64> {
 impl Signature {
     /// Writes the signature into the last [`LEN`] bytes of `packet`. Returns false if there is no
     /// room.
-    pub fn write(self, key: Key, packet: &mut [u8]) -> bool {
+    pub fn write(self, key: SignatureKey, packet: &mut [u8]) -> bool {
         let Some(place) = packet.last_chunk_mut::<LEN>() else {
             return false;
         };
@@ -89,7 +89,7 @@ impl Signature {
 
     /// Parses the signature at the end of `packet`, if it has this `key`.
     #[inline]
-    pub fn parse(key: Key, packet: &[u8]) -> Option<Self> {
+    pub fn parse(key: SignatureKey, packet: &[u8]) -> Option<Self> {
         let (check, w0, w1, compensation) = load(packet.last_chunk::<LEN>()?);
         let own = check == hash(w0, w1, key) && compensation == complement(check, w0, w1);
         own.then_some(Self {
@@ -109,7 +109,7 @@ impl Signature {
 
 /// Replaces the `time` in the signature at the end of `packet`, and keeps flow and sequence.
 /// Returns false if the packet is too short for a signature.
-pub fn restamp(key: Key, packet: &mut [u8], time: u64) -> bool {
+pub fn restamp(key: SignatureKey, packet: &mut [u8], time: u64) -> bool {
     let Some(place) = packet.last_chunk_mut::<LEN>() else {
         return false;
     };
@@ -119,7 +119,7 @@ pub fn restamp(key: Key, packet: &mut [u8], time: u64) -> bool {
     true
 }
 
-fn store(w0: u64, w1: u32, key: Key, place: &mut [u8; LEN]) {
+fn store(w0: u64, w1: u32, key: SignatureKey, place: &mut [u8; LEN]) {
     let check = hash(w0, w1, key);
     place[..4].copy_from_slice(&check.to_be_bytes());
     place[4..12].copy_from_slice(&w0.to_be_bytes());
@@ -140,7 +140,7 @@ fn load(place: &[u8; LEN]) -> (u32, u64, u32, u16) {
 
 /// The check over the 12 bytes of flow, sequence and time. The formula is part of the format.
 #[inline]
-pub fn hash(w0: u64, w1: u32, key: Key) -> u32 {
+pub fn hash(w0: u64, w1: u32, key: SignatureKey) -> u32 {
     let mut x = (w0 ^ key.0).wrapping_mul(M0);
     x ^= x >> 32;
     x = (x ^ u64::from(w1)).wrapping_mul(M1);
@@ -163,7 +163,7 @@ mod tests {
 
     use super::*;
 
-    const KEY: Key = Key(0x0123_4567_89ab_cdef);
+    const KEY: SignatureKey = SignatureKey(0x0123_4567_89ab_cdef);
 
     /// An independent implementation of RFC 1071.
     fn sum(bytes: &[u8]) -> u16 {
@@ -195,7 +195,7 @@ mod tests {
         assert_eq!(packet[6..18], [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12]);
         // The kernel engine computes the same bytes, so they must never change.
         assert_eq!(packet[2..6], hash(0x0102_0304_0506_0708, 0x090a_0b0c, KEY).to_be_bytes());
-        assert_eq!(hash(0, 0, Key(1)), 0x17fb_89ee);
+        assert_eq!(hash(0, 0, SignatureKey(1)), 0x17fb_89ee);
     }
 
     #[test]
@@ -211,14 +211,14 @@ mod tests {
         for lanes in 1..5 {
             for stream in [0, 1, 77] {
                 for index in 0..lanes {
-                    let flow = flow(stream, Lane { index, of: lanes }).unwrap();
+                    let flow = flow(stream, ThreadShare { index, of: lanes }).unwrap();
                     assert_eq!(stream_and_lane(flow, lanes), (stream, index));
                 }
             }
         }
-        assert_eq!(flow(FLOWS - 1, Lane::ALL), Some(FLOWS - 1));
-        assert_eq!(flow(FLOWS, Lane::ALL), None);
-        assert_eq!(flow(u32::MAX, Lane { index: 0, of: 2 }), None);
+        assert_eq!(flow(FLOWS - 1, ThreadShare::ALL), Some(FLOWS - 1));
+        assert_eq!(flow(FLOWS, ThreadShare::ALL), None);
+        assert_eq!(flow(u32::MAX, ThreadShare { index: 0, of: 2 }), None);
     }
 
     #[test]
@@ -235,7 +235,7 @@ mod tests {
         let counted: Vec<u8> = (0..=255).collect();
         for ordinary in constant.iter().chain([&text, &counted]) {
             for end in LEN..=ordinary.len() {
-                for key in [Key(0), KEY, Key(u64::MAX)] {
+                for key in [SignatureKey(0), KEY, SignatureKey(u64::MAX)] {
                     assert_eq!(Signature::parse(key, &ordinary[..end]), None);
                 }
             }
@@ -263,10 +263,10 @@ mod tests {
             let signature = Signature { flow, sequence, time };
             let mut packet = random_bytes(key, len);
             let before = packet.clone();
-            prop_assert!(signature.write(Key(key), &mut packet));
+            prop_assert!(signature.write(SignatureKey(key), &mut packet));
             prop_assert_eq!(&packet[..len - LEN], &before[..len - LEN]);
-            prop_assert_eq!(Signature::parse(Key(key), &packet), Some(signature));
-            prop_assert_eq!(Signature::parse(Key(key ^ 1), &packet), None);
+            prop_assert_eq!(Signature::parse(SignatureKey(key), &packet), Some(signature));
+            prop_assert_eq!(Signature::parse(SignatureKey(key ^ 1), &packet), None);
         }
 
         #[test]

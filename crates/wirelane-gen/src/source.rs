@@ -6,7 +6,7 @@ use crate::error::Result;
 ///
 /// The thread calls [`next`](Self::next) for the time and length of a packet, waits until it is
 /// due, and calls [`write`](Self::write) to write it directly into send memory.
-pub trait Source: Send {
+pub trait PacketSource: Send {
     /// Describes the next packet; `None` after the last. Returns the same packet until
     /// [`write`](Self::write) or [`skip`](Self::skip).
     ///
@@ -36,14 +36,14 @@ pub struct Departure {
 
 /// The share of one of several sending threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Lane {
+pub struct ThreadShare {
     /// The index of the thread, below `of`.
     pub index: u32,
     /// The number of threads; at least 1.
     pub of: u32,
 }
 
-impl Lane {
+impl ThreadShare {
     /// A single thread with all packets.
     pub const ALL: Self = Self { index: 0, of: 1 };
 }

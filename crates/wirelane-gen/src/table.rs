@@ -2,17 +2,17 @@
 
 use std::fmt::Write as _;
 
-use crate::protocol::Kind::{Flags, Hex, Ipv4, Ipv6, Mac, Names, Number, Text};
+use crate::protocol::Notation::{Flags, Hex, Ipv4, Ipv6, Mac, Names, Number, Text};
 use crate::protocol::Preset::{Absent, Checksum, HeaderLength, Length, Next, Value};
-use crate::protocol::{Field, Id, Kind, Place, Preset, Protocol};
+use crate::protocol::{FieldPosition, Id, Notation, Preset, ProtocolField, ProtocolSpec};
 
 /// The protocol of this name.
-pub fn named(name: &str) -> Option<&'static Protocol> {
+pub fn named(name: &str) -> Option<&'static ProtocolSpec> {
     PROTOCOLS.iter().find(|protocol| protocol.name == name)
 }
 
 /// The protocol of this id.
-pub fn of(id: Id) -> &'static Protocol {
+pub fn of(id: Id) -> &'static ProtocolSpec {
     // Every id has a row, which a test checks.
     PROTOCOLS.iter().find(|protocol| protocol.id == id).unwrap_or(&PROTOCOLS[0])
 }
@@ -31,7 +31,7 @@ pub fn help() -> String {
 }
 
 /// The width, the notation and the default of a field.
-pub fn describe(field: &Field) -> String {
+pub fn describe(field: &ProtocolField) -> String {
     let mut text = match field.kind {
         Number => format!("{} bits", field.bits),
         Mac => "02:00:00:00:00:01".to_owned(),
@@ -59,8 +59,8 @@ pub fn describe(field: &Field) -> String {
 macro_rules! protocols {
     ($( $id:ident $name:literal, $length:literal, $about:literal: $fields:expr; )*) => {
         /// All protocols, from the outside in.
-        pub const PROTOCOLS: &[Protocol] = &[$(
-            Protocol { id: Id::$id, name: $name, about: $about, length: $length, fields: $fields },
+        pub const PROTOCOLS: &[ProtocolSpec] = &[$(
+            ProtocolSpec { id: Id::$id, name: $name, about: $about, length: $length, fields: $fields },
         )*];
     };
 }
@@ -242,7 +242,7 @@ const IPV4_B: u128 = 0xc613_0001;
 const IPV6_A: u128 = 0x2001_0002_0000_0000_0000_0000_0000_0001;
 const IPV6_B: u128 = 0x2001_0002_0000_0001_0000_0000_0000_0001;
 
-const ETHERTYPES: Kind = Names(&[
+const ETHERTYPES: Notation = Names(&[
     ("ipv4", 0x0800),
     ("arp", 0x0806),
     ("eth", 0x6558),
@@ -252,7 +252,7 @@ const ETHERTYPES: Kind = Names(&[
     ("qinq", 0x88a8),
 ]);
 
-const PROTOCOL_NUMBERS: Kind = Names(&[
+const PROTOCOL_NUMBERS: Notation = Names(&[
     ("hopopts", 0),
     ("icmp", 1),
     ("ipv4", 4),
@@ -268,30 +268,37 @@ const PROTOCOL_NUMBERS: Kind = Names(&[
     ("mpls", 137),
 ]);
 
-const ICMP_TYPES: Kind = Names(&[("echo", 8), ("reply", 0), ("unreachable", 3), ("exceeded", 11)]);
-const ICMPV6_TYPES: Kind =
+const ICMP_TYPES: Notation =
+    Names(&[("echo", 8), ("reply", 0), ("unreachable", 3), ("exceeded", 11)]);
+const ICMPV6_TYPES: Notation =
     Names(&[("echo", 128), ("reply", 129), ("unreachable", 1), ("exceeded", 3)]);
-const FILLS: Kind = Names(&[("zeros", 0), ("count", FILL_COUNT), ("random", FILL_RANDOM)]);
+const FILLS: Notation = Names(&[("zeros", 0), ("count", FILL_COUNT), ("random", FILL_RANDOM)]);
 
 const TCP_FLAGS: [&str; 9] = ["fin", "syn", "rst", "psh", "ack", "urg", "ece", "cwr", "ae"];
 
-const OPTIONS_HEADER: &[Field] = &[
+const OPTIONS_HEADER: &[ProtocolField] = &[
     at("next", 0, 8, PROTOCOL_NUMBERS, Next(253)),
     at("length", 8, 8, Number, HeaderLength),
     optional("options", 0, Hex),
 ];
 
 /// A field in the fixed part of the header.
-const fn at(name: &'static str, bit: u16, bits: u8, kind: Kind, preset: Preset) -> Field {
-    Field { name, place: Place::Bit(bit), bits, kind, preset }
+const fn at(
+    name: &'static str,
+    bit: u16,
+    bits: u8,
+    kind: Notation,
+    preset: Preset,
+) -> ProtocolField {
+    ProtocolField { name, place: FieldPosition::Bit(bit), bits, kind, preset }
 }
 
 /// A field of what follows the headers.
-const fn payload(name: &'static str, bits: u8, kind: Kind, preset: Preset) -> Field {
-    Field { name, place: Place::Payload, bits, kind, preset }
+const fn payload(name: &'static str, bits: u8, kind: Notation, preset: Preset) -> ProtocolField {
+    ProtocolField { name, place: FieldPosition::Payload, bits, kind, preset }
 }
 
 /// A field that is there when it is set.
-const fn optional(name: &'static str, bits: u8, kind: Kind) -> Field {
-    Field { name, place: Place::Optional, bits, kind, preset: Absent }
+const fn optional(name: &'static str, bits: u8, kind: Notation) -> ProtocolField {
+    ProtocolField { name, place: FieldPosition::Optional, bits, kind, preset: Absent }
 }

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use wirelane_gen::protocol::{Preset, Protocol};
+use wirelane_gen::protocol::{Preset, ProtocolSpec};
 use wirelane_gen::{Recipe, table};
 
 fn reference() -> String {
@@ -12,7 +12,7 @@ fn reference() -> String {
 }
 
 /// The table row that starts with the protocol.
-fn row<'a>(text: &'a str, protocol: &Protocol) -> &'a str {
+fn row<'a>(text: &'a str, protocol: &ProtocolSpec) -> &'a str {
     let name = format!("`{}`", protocol.name);
     let is_row = |line: &&str| {
         line.starts_with("| `")

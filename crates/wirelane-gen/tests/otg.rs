@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use proptest::prelude::*;
-use wirelane_gen::otg::{Config, Metrics, parse};
+use wirelane_gen::otg::{Metrics, OtgConfig, parse};
 use wirelane_gen::{Rate, Template, signature};
 use wirelane_testkit::{tools, tshark};
 
@@ -20,19 +20,19 @@ fn fixture(name: &str) -> String {
     fs::read_to_string(directory.join(name)).unwrap()
 }
 
-fn read(name: &str) -> Config {
+fn read(name: &str) -> OtgConfig {
     parse(&fixture(name), &none).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
 /// Packet `k` of the flow `name`.
-fn packet(config: &Config, name: &str, k: u64) -> Vec<u8> {
+fn packet(config: &OtgConfig, name: &str, k: u64) -> Vec<u8> {
     let stream = &config.flows.iter().find(|flow| flow.stream.name == name).unwrap().stream;
     let mut packet = vec![0; stream.lengths.at(k)];
     Template::write(&stream.template, k, &mut packet);
     packet
 }
 
-fn described(config: &Config) -> String {
+fn described(config: &OtgConfig) -> String {
     config
         .flows
         .iter()
@@ -378,6 +378,6 @@ proptest! {
     }
 }
 
-fn packet_of(config: &Config, k: u64) -> Vec<u8> {
+fn packet_of(config: &OtgConfig, k: u64) -> Vec<u8> {
     packet(config, &config.flows[0].stream.name, k)
 }

@@ -3,7 +3,7 @@
 
 use proptest::prelude::*;
 
-use wirelane_gen::protocol::{Field, Kind, Place};
+use wirelane_gen::protocol::{FieldPosition, Notation, ProtocolField};
 use wirelane_gen::recipe::{Setting, Value};
 use wirelane_gen::{Layer, Recipe, Sizes, Stream, Values, signature};
 use wirelane_verify::{Auditor, Options, Packet, Rule};
@@ -63,7 +63,7 @@ const FREE: &[&str] = &[
     "mac",
 ];
 
-fn values(field: &'static Field) -> impl Strategy<Value = Values> {
+fn values(field: &'static ProtocolField) -> impl Strategy<Value = Values> {
     let max = field.max();
     let one = move || any::<u128>().prop_map(move |value| value & max);
     prop_oneof![
@@ -87,13 +87,13 @@ fn values(field: &'static Field) -> impl Strategy<Value = Values> {
     ]
 }
 
-fn setting(field: &'static Field) -> BoxedStrategy<Setting> {
+fn setting(field: &'static ProtocolField) -> BoxedStrategy<Setting> {
     let value = match field.kind {
-        Kind::Text | Kind::Hex => {
+        Notation::Text | Notation::Hex => {
             proptest::collection::vec(any::<u8>(), 0..9).prop_map(Value::Bytes).boxed()
         }
         // A byte or a name.
-        _ if field.place == Place::Payload => {
+        _ if field.place == FieldPosition::Payload => {
             (0..=257u128).prop_map(|value| Value::Numbers(Values::Constant(value))).boxed()
         }
         _ if field.preset.is_computed() => {
@@ -105,7 +105,7 @@ fn setting(field: &'static Field) -> BoxedStrategy<Setting> {
 }
 
 /// Recipes of a stack with random values in some of the fields that `choose` accepts.
-fn recipes(choose: fn(&Field) -> bool) -> impl Strategy<Value = Recipe> {
+fn recipes(choose: fn(&ProtocolField) -> bool) -> impl Strategy<Value = Recipe> {
     proptest::sample::select(STACKS).prop_flat_map(move |text| {
         let recipe: Recipe = text.parse().unwrap();
         let layers: Vec<_> =
@@ -114,8 +114,8 @@ fn recipes(choose: fn(&Field) -> bool) -> impl Strategy<Value = Recipe> {
     })
 }
 
-fn settle(layer: Layer, choose: fn(&Field) -> bool) -> impl Strategy<Value = Layer> {
-    let free = |field: &&'static Field| choose(field) && layer.get(field.name).is_none();
+fn settle(layer: Layer, choose: fn(&ProtocolField) -> bool) -> impl Strategy<Value = Layer> {
+    let free = |field: &&'static ProtocolField| choose(field) && layer.get(field.name).is_none();
     let settings: Vec<_> = layer
         .protocol
         .fields

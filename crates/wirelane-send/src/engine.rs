@@ -8,7 +8,7 @@ use wirelane::{Error, Result};
 /// The engine that sends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Engine {
+pub enum SendEngine {
     /// The fastest engine that supports the requested packets and port.
     #[default]
     Auto,
@@ -18,7 +18,7 @@ pub enum Engine {
     Kernel,
 }
 
-impl Engine {
+impl SendEngine {
     /// The name in arguments and summaries.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -29,13 +29,13 @@ impl Engine {
     }
 }
 
-impl fmt::Display for Engine {
+impl fmt::Display for SendEngine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.as_str())
     }
 }
 
-impl FromStr for Engine {
+impl FromStr for SendEngine {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {

@@ -21,9 +21,9 @@ pub mod session;
 pub mod sockets;
 pub mod timing;
 
-pub use engine::Engine;
+pub use engine::SendEngine;
 pub use pacer::Pacing;
-pub use session::{Progress, SendConfig, SendOutcome, Sending};
+pub use session::{SendConfig, SendOutcome, SendProgress, Sending};
 pub use timing::Timing;
 
 /// Compiles the example of the README.

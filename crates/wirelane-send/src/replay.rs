@@ -43,7 +43,7 @@ use self::lane::{Loaded, StopReader, Streamed, Supply};
 use self::report::ReportCell;
 
 pub use self::clock::TimeFaults;
-pub use self::config::{Cut, ReplayConfig, Speed, Timing};
+pub use self::config::{ReplayConfig, ReplayTiming, Speed, TruncatedPackets};
 pub use self::lane::ReplayLane;
 pub use self::report::{FileReport, ReplayReport};
 
@@ -230,8 +230,10 @@ impl ReplayOpening<'_> {
     }
 
     fn lane(&self, supply: Supply, failure: Option<Error>) -> ReplayLane {
-        let is_paced =
-            !matches!(self.config.timing, Timing::Top | Timing::Rate { rate: Rate::Max, .. });
+        let is_paced = !matches!(
+            self.config.timing,
+            ReplayTiming::Top | ReplayTiming::Rate { rate: Rate::Max, .. }
+        );
         let rewrite = Arc::new(self.config.rewrite.clone());
         ReplayLane::new(supply, self.scale.clone(), is_paced, rewrite, failure)
     }

@@ -16,10 +16,10 @@ use wirelane::session::monitor::{Monitor, Reading};
 use wirelane::session::{Session, Worker};
 use wirelane::stats::TxStats;
 use wirelane::{Error, Result};
-use wirelane_gen::{Lane, Source};
+use wirelane_gen::{PacketSource, ThreadShare};
 use wirelane_os::netdev::LinkReader;
 
-use crate::engine::Engine;
+use crate::engine::SendEngine;
 use crate::pacer::Pacing;
 use crate::timing::{Departures, Timing};
 
@@ -57,11 +57,11 @@ wirelane_wire::setters!(SendConfig:
 );
 
 /// Makes the packets of one sending thread.
-pub type MakeSource<'a> = dyn FnMut(Lane) -> Result<Box<dyn Source>> + 'a;
+pub type MakeSource<'a> = dyn FnMut(ThreadShare) -> Result<Box<dyn PacketSource>> + 'a;
 
 /// The threads that send through a port, whichever engine it is.
 pub struct Sending {
-    pub(crate) engine: Engine,
+    pub(crate) engine: SendEngine,
     /// End before the port whose frames they hold.
     pub(crate) crew: Crew<LaneEnd>,
     pub(crate) port: Port,
@@ -101,15 +101,15 @@ impl Sending {
     }
 
     /// Who sends.
-    pub fn engine(&self) -> Engine {
+    pub fn engine(&self) -> SendEngine {
         self.engine
     }
 
     /// How far it is, from any thread.
-    pub fn progress(&self) -> Progress {
+    pub fn progress(&self) -> SendProgress {
         let packets = self.lanes.iter().map(|lane| lane.packets.load(Ordering::Relaxed)).sum();
         let at = self.lanes.iter().map(|lane| lane.at.load(Ordering::Relaxed)).max().unwrap_or(0);
-        Progress::new(packets, Duration::from_nanos(at))
+        SendProgress::new(packets, Duration::from_nanos(at))
     }
 }
 
@@ -150,14 +150,14 @@ impl Worker for Sending {
 /// How far a session is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Progress {
+pub struct SendProgress {
     /// Packets made.
     pub packets: u64,
     /// The time in the schedule of the newest one.
     pub at: Duration,
 }
 
-impl Progress {
+impl SendProgress {
     /// So many packets, the newest one scheduled for `at`.
     pub fn new(packets: u64, at: Duration) -> Self {
         Self { packets, at }
@@ -170,7 +170,7 @@ impl Progress {
 #[non_exhaustive]
 pub struct SendOutcome {
     /// Who sent.
-    pub engine: Engine,
+    pub engine: SendEngine,
     /// The port, with notes added while it ran.
     pub port: PortInfo,
     /// The counters of every transmitting end.
@@ -189,8 +189,8 @@ pub struct SendOutcome {
 
 impl SendOutcome {
     /// The outcome of `engine` at `port`, with nothing sent yet.
-    pub fn new(engine: Engine, mut port: PortInfo) -> Self {
-        if engine == Engine::Kernel {
+    pub fn new(engine: SendEngine, mut port: PortInfo) -> Self {
+        if engine == SendEngine::Kernel {
             // Its frames leave by the queue of the CPU that sends them, whatever the ends of the
             // port do.
             port.tx_queues.clear();

@@ -8,7 +8,7 @@ use std::time::Duration;
 use wirelane::inspect::TxWay;
 use wirelane::port::{self, OpenOptions};
 use wirelane::{Batch, pipeline};
-use wirelane_gen::source::{Departure, Lane, Source};
+use wirelane_gen::source::{Departure, ThreadShare, PacketSource};
 use wirelane_os::affinity;
 use wirelane_send::{SendConfig, sockets};
 use wirelane_testkit::netns::Namespace;
@@ -29,7 +29,7 @@ struct Numbered {
     count: u64,
 }
 
-impl Source for Numbered {
+impl PacketSource for Numbered {
     fn next(&mut self) -> wirelane_gen::Result<Option<Departure>> {
         let departure = Departure { at: self.next * GAP, len: 60, stream: 0 };
         Ok((self.next < self.count).then_some(departure))
@@ -85,9 +85,9 @@ fn privileged_packets_leave_by_the_queue_of_their_thread_although_it_is_moved() 
     let receiving = pipeline::spawn(receiver, collect).unwrap();
     let options = OpenOptions::default().receive(false).transmit(true);
     let port = open(&near, format!("packet:{}?bypass=on", pair.a.interface), options);
-    let mut sources = |Lane { index, of }| {
+    let mut sources = |ThreadShare { index, of }| {
         let numbered = Numbered { next: index.into(), of: of.into(), count: PACKETS };
-        Ok(Box::new(numbered) as Box<dyn Source>)
+        Ok(Box::new(numbered) as Box<dyn PacketSource>)
     };
     let sending = sockets::start(port, &mut sources, &SendConfig::default()).unwrap();
     let bindings = sending.ports().next().unwrap().tx_queues.clone();
@@ -167,9 +167,9 @@ fn privileged_threads_follow_their_queues_when_somebody_changes_the_cpus() {
     let receiving = pipeline::spawn(receiver, collect).unwrap();
     let options = OpenOptions::default().receive(false).transmit(true);
     let port = open(&near, format!("packet:{}", pair.a.interface), options);
-    let mut sources = |Lane { index, of }| {
+    let mut sources = |ThreadShare { index, of }| {
         let numbered = Numbered { next: index.into(), of: of.into(), count: MANY };
-        Ok(Box::new(numbered) as Box<dyn Source>)
+        Ok(Box::new(numbered) as Box<dyn PacketSource>)
     };
     let sending = sockets::start(port, &mut sources, &SendConfig::default()).unwrap();
     let bindings = sending.ports().next().unwrap().tx_queues.clone();

@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use wirelane::port::{self, OpenOptions, Port};
-use wirelane_gen::source::{Departure, Lane, Source};
+use wirelane_gen::source::{Departure, ThreadShare, PacketSource};
 use wirelane_send::{Pacing, SendConfig, SendOutcome, sockets};
 
 /// The packets `next`, `next + of` … below `end`. The packets of all lanes are `gap` nanoseconds
@@ -19,7 +19,7 @@ struct Numbered {
 }
 
 impl Numbered {
-    fn new(lane: Lane, end: u64, gap: u64) -> Self {
+    fn new(lane: ThreadShare, end: u64, gap: u64) -> Self {
         let (next, of) = (u64::from(lane.index), u64::from(lane.of));
         Self { next, of, end, gap, lengths: vec![60], fails_at: None }
     }
@@ -29,7 +29,7 @@ impl Numbered {
     }
 }
 
-impl Source for Numbered {
+impl PacketSource for Numbered {
     fn next(&mut self) -> wirelane_gen::Result<Option<Departure>> {
         if self.fails_at.is_some_and(|at| self.next >= at) {
             return Err(wirelane_gen::Error::of_source("the disk is gone"));
@@ -57,8 +57,8 @@ fn open(spec: &str) -> Port {
     port::open(&spec.parse().unwrap(), &options).unwrap()
 }
 
-fn run(port: Port, config: &SendConfig, make: impl Fn(Lane) -> Numbered) -> SendOutcome {
-    let mut sources = |lane| Ok(Box::new(make(lane)) as Box<dyn Source>);
+fn run(port: Port, config: &SendConfig, make: impl Fn(ThreadShare) -> Numbered) -> SendOutcome {
+    let mut sources = |lane| Ok(Box::new(make(lane)) as Box<dyn PacketSource>);
     let sending = sockets::start(port, &mut sources, config).unwrap();
     assert!(sending.wait(Duration::from_secs(60)));
     sending.join()
@@ -99,7 +99,8 @@ fn the_end_is_exact() {
 #[test]
 fn a_stop_ends_a_long_wait_with_exact_counts() {
     let day = 86_400 * 1_000_000_000;
-    let mut sources = |lane| Ok(Box::new(Numbered::new(lane, u64::MAX, day)) as Box<dyn Source>);
+    let mut sources =
+        |lane| Ok(Box::new(Numbered::new(lane, u64::MAX, day)) as Box<dyn PacketSource>);
     let config = SendConfig::default();
     let sending = sockets::start(open("sim:1"), &mut sources, &config).unwrap();
     while sending.progress().packets == 0 {

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use wirelane::port::{self, OpenOptions};
-use wirelane_gen::{Generator, Lane, Source, Stream};
+use wirelane_gen::{Generator, PacketSource, Stream, ThreadShare};
 use wirelane_send::{SendConfig, sockets};
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -29,10 +29,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     let streams: Arc<[Stream]> = [stream].into();
 
     // Each thread generates its part of the packets.
-    let mut sources = |lane: Lane| {
+    let mut sources = |lane: ThreadShare| {
         let generator = Generator::new(Arc::clone(&streams), lane, None);
         generator
-            .map(|generator| Box::new(generator) as Box<dyn Source>)
+            .map(|generator| Box::new(generator) as Box<dyn PacketSource>)
             .map_err(|error| wirelane::Error::usage("packets", error.to_string()))
     };
     let config = SendConfig::default().duration(Duration::from_secs(seconds.parse()?));

@@ -10,8 +10,8 @@ use wirelane::port::{self, Backend, OpenOptions, Port, Spec, Take};
 use wirelane_lab::leftovers::{self, Folder};
 use wirelane_lab::{Lab, LabConfig, Site};
 use wirelane_os::affinity;
-use wirelane_send::kernel::{LiveSender, Pace, Sending};
-use wirelane_send::ndr::{Found, Goal, Method, Search, Shot};
+use wirelane_send::kernel::{LivePace, LiveSender, RunningSender};
+use wirelane_send::ndr::{Goal, GoalResult, Method, RateSearch, Shot};
 
 use crate::job::Job;
 use crate::peers::find;
@@ -50,7 +50,7 @@ pub(crate) fn open(site: Option<&Site>, spec: &Spec, options: &OpenOptions) -> R
 }
 
 /// Starts to send from inside the kernel, out of the interface of `site`.
-pub(crate) fn send(site: &Site, frames: &[Vec<u8>], pace: Pace) -> Result<Sending> {
+pub(crate) fn send(site: &Site, frames: &[Vec<u8>], pace: LivePace) -> Result<RunningSender> {
     let interface = site.interface();
     site.inside(|| LiveSender::new(interface, frames).and_then(|sender| sender.start(pace)))?
 }
@@ -156,12 +156,12 @@ pub(crate) struct Bisection {
 
 impl Bisection {
     /// Halves the range between the best rate that passed and the lowest that failed.
-    pub(crate) fn run(self, mut trial: impl FnMut(f64) -> Result<Shot>) -> Result<Found> {
+    pub(crate) fn run(self, mut trial: impl FnMut(f64) -> Result<Shot>) -> Result<GoalResult> {
         let Self { most, first, width, duration, patience } = self;
         let end = Instant::now() + patience;
         let (loss_ratio, exceed_ratio, duration_sum) = (0.0, 0.0, duration);
         let goal = Goal { loss_ratio, exceed_ratio, duration, duration_sum, width };
-        let mut search = Search::new(most, vec![goal], Method::Bisection);
+        let mut search = RateSearch::new(most, vec![goal], Method::Bisection);
         if let (Some(shot), Some(probe)) = (first, search.probe()) {
             search.tell(probe, shot);
         }

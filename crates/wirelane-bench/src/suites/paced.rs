@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use wirelane::error::{Error, Result};
 use wirelane_lab::leftovers::Folder;
 use wirelane_os::clock;
-use wirelane_send::kernel::{Pace, Sending};
+use wirelane_send::kernel::{LivePace, RunningSender};
 use wirelane_send::ndr::Shot;
 
 use super::bed::{self, CableEnds};
@@ -194,10 +194,11 @@ impl PacedBed {
     pub(super) fn whole(&self, mut command: Command, job: &mut Job<'_>) -> Result<Duration> {
         self.memory.remove();
         self.memory.make()?;
-        let sending = self.send(Pace { count: None, rate: Some(TRICKLE), ..Pace::default() })?;
+        let sending =
+            self.send(LivePace { count: None, rate: Some(TRICKLE), ..LivePace::default() })?;
         let far = Some(self.ends.far());
         let ended = job.run(&mut command, &[self.capturer], far, self.patience);
-        sending.map(Sending::stop).transpose()?;
+        sending.map(RunningSender::stop).transpose()?;
         self.memory.remove();
         Ok(ended?.cpu)
     }
@@ -240,11 +241,11 @@ impl PacedBed {
         let start = (running.cpu(), running.cpu_of(RECEIVERS));
         let count = (rate as f64 * self.window.as_secs_f64()) as u64;
         let sending =
-            self.send(Pace { count: Some(count), rate: Some(rate), ..Pace::default() })?;
+            self.send(LivePace { count: Some(count), rate: Some(rate), ..LivePace::default() })?;
         let time = if sending.is_some() { 4 * self.window + LIMIT } else { self.window };
-        let is_over = || sending.as_ref().is_some_and(Sending::is_finished);
+        let is_over = || sending.as_ref().is_some_and(RunningSender::is_finished);
         let go_on = wait(time, job.stop, is_over);
-        let sent = sending.map(Sending::stop).transpose()?;
+        let sent = sending.map(RunningSender::stop).transpose()?;
         if go_on.is_err() {
             self.memory.remove();
         }
@@ -272,8 +273,8 @@ impl PacedBed {
     }
 
     /// Starts to send; `None` if other hosts send.
-    fn send(&self, pace: Pace) -> Result<Option<Sending>> {
+    fn send(&self, pace: LivePace) -> Result<Option<RunningSender>> {
         let Some(near) = self.ends.near() else { return Ok(None) };
-        bed::send(near, &self.frames, Pace { cpu: Some(self.sender), ..pace }).map(Some)
+        bed::send(near, &self.frames, LivePace { cpu: Some(self.sender), ..pace }).map(Some)
     }
 }

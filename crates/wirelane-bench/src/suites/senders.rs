@@ -22,7 +22,7 @@ use wirelane::port::{OpenOptions, Port, Spec, Tx};
 use wirelane_lab::Site;
 use wirelane_os::clock::CpuTime;
 use wirelane_os::netdev;
-use wirelane_send::kernel::{self, LiveSender, Pace, Sent};
+use wirelane_send::kernel::{self, LivePace, LiveSender, LiveSent};
 
 use super::bed;
 use super::sockets::loops::{Baton, LoopCounts, LoopPhase, Station, join};
@@ -64,7 +64,7 @@ pub(in crate::suites) struct Senders<'a> {
 }
 
 enum PreparedSender {
-    Kernel(Vec<(LiveSender, Pace)>),
+    Kernel(Vec<(LiveSender, LivePace)>),
     /// A TX end for each CPU of the placement.
     Sockets {
         port: Box<Port>,
@@ -83,9 +83,9 @@ impl<'a> Senders<'a> {
         site: &'a Site,
         interface: &str,
         frames: &[Vec<u8>],
-        paces: &[Pace],
+        paces: &[LivePace],
     ) -> Result<Self> {
-        let sender = |pace: &Pace| Ok((LiveSender::new(interface, frames)?, *pace));
+        let sender = |pace: &LivePace| Ok((LiveSender::new(interface, frames)?, *pace));
         let ready = site.inside(|| paces.iter().map(sender).collect::<Result<_>>())??;
         Ok(Self { site, ready: PreparedSender::Kernel(ready) })
     }
@@ -106,7 +106,8 @@ impl<'a> Senders<'a> {
         if to_packet && is_veth(site, interface)? {
             return Self::sockets(site, frames.to_vec(), seats);
         }
-        let paces = seats.iter().map(|seat| Pace { cpu: Some(seat.cpu), ..Pace::default() });
+        let paces =
+            seats.iter().map(|seat| LivePace { cpu: Some(seat.cpu), ..LivePace::default() });
         Self::in_kernel(site, interface, frames, &paces.collect::<Vec<_>>())
     }
 
@@ -157,7 +158,7 @@ fn is_veth(site: &Site, interface: &str) -> Result<bool> {
 
 /// Running senders. Dropping them ends them.
 pub(in crate::suites) enum RunningSenders {
-    Kernel(Vec<kernel::Sending>),
+    Kernel(Vec<kernel::RunningSender>),
     Sockets(Pushing),
 }
 
@@ -166,15 +167,15 @@ impl RunningSenders {
     ///
     /// # Errors
     /// The first error during sending.
-    pub(in crate::suites) fn stop(self) -> Result<Sent> {
-        let sent: Vec<Sent> = match self {
+    pub(in crate::suites) fn stop(self) -> Result<LiveSent> {
+        let sent: Vec<LiveSent> = match self {
             Self::Kernel(senders) => {
-                senders.into_iter().map(kernel::Sending::stop).collect::<Result<_>>()?
+                senders.into_iter().map(kernel::RunningSender::stop).collect::<Result<_>>()?
             }
             Self::Sockets(pushing) => pushing.stop()?,
         };
         let cpu = |of: fn(&CpuTime) -> Duration| sent.iter().map(|one| of(&one.cpu)).sum();
-        Ok(Sent {
+        Ok(LiveSent {
             frames: sent.iter().map(|one| one.frames).sum(),
             elapsed: sent.iter().map(|one| one.elapsed).max().unwrap_or_default(),
             cpu: CpuTime { user: cpu(|cpu| cpu.user), system: cpu(|cpu| cpu.system) },
@@ -190,9 +191,9 @@ pub(in crate::suites) struct Pushing {
 }
 
 impl Pushing {
-    fn stop(mut self) -> Result<Vec<Sent>> {
+    fn stop(mut self) -> Result<Vec<LiveSent>> {
         self.baton.set(LoopPhase::End);
-        Ok(join(&mut self.crew)?.into_iter().map(Sent::from).collect())
+        Ok(join(&mut self.crew)?.into_iter().map(LiveSent::from).collect())
     }
 }
 
@@ -203,10 +204,10 @@ impl Drop for Pushing {
     }
 }
 
-impl From<LoopCounts> for Sent {
+impl From<LoopCounts> for LiveSent {
     fn from(tally: LoopCounts) -> Self {
         let elapsed = Duration::from_nanos(tally.elapsed_ns);
-        Sent { frames: tally.sent, elapsed, cpu: tally.cpu }
+        LiveSent { frames: tally.sent, elapsed, cpu: tally.cpu }
     }
 }
 

@@ -5,7 +5,7 @@ use std::process::Command;
 use serde_json::Value;
 use wirelane_lab::{Lab, LabConfig};
 use wirelane_os::affinity;
-use wirelane_send::kernel::{LiveSender, Pace};
+use wirelane_send::kernel::{LivePace, LiveSender};
 use wirelane_testkit::privileged;
 use wirelane_testkit::process::output;
 
@@ -25,7 +25,7 @@ fn privileged_ports_of_the_user_are_measured_under_a_load_from_outside() {
     let frame = [&[0xff; 12][..], &[0x88, 0xb5], &[7; 86]].concat();
     // The CPU determines the queue.
     let cpu = affinity::allowed_cpus().unwrap().into_iter().find(|cpu| cpu % 2 == 0);
-    let pace = Pace { count: None, rate: Some(RATE), cpu };
+    let pace = LivePace { count: None, rate: Some(RATE), cpu };
     let start = || LiveSender::new(lab.near.interface(), &[frame])?.start(pace);
     let sending = lab.near.inside(start).unwrap().unwrap();
     let [packet, xdp] = ["packet", "xdp"].map(|kind| format!("{kind}:{}", lab.far.interface()));

@@ -6,7 +6,7 @@ use std::process::Command;
 use serde_json::Value;
 use wirelane_lab::Site;
 use wirelane_os::affinity;
-use wirelane_send::kernel::{LiveSender, Pace};
+use wirelane_send::kernel::{LivePace, LiveSender};
 use wirelane_testkit::netns::Namespace;
 use wirelane_testkit::privileged;
 use wirelane_testkit::process::{Output, output};
@@ -137,7 +137,7 @@ fn privileged_what_others_send_is_recorded_and_makes_flows() {
 
     let frame = [&[0xff; 12][..], &[0x88, 0xb5], &[7; 86]].concat();
     let cpu = affinity::allowed_cpus().unwrap().first().copied();
-    let pace = Pace { count: None, rate: Some(RATE), cpu };
+    let pace = LivePace { count: None, rate: Some(RATE), cpu };
     let start = || LiveSender::new(near, &[frame])?.start(pace);
     let sending = host.namespace.inside(start).unwrap();
     let rows = host.rows(&["record", "--port", &port]);

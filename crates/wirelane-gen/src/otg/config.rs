@@ -11,16 +11,16 @@ use crate::stream::Stream;
 
 /// The contents of a flow file.
 #[derive(Clone, Debug)]
-pub struct Config {
+pub struct OtgConfig {
     /// The ports, in file order.
-    pub ports: Vec<Port>,
+    pub ports: Vec<OtgPort>,
     /// The flows, in file order.
-    pub flows: Vec<Flow>,
+    pub flows: Vec<OtgFlow>,
 }
 
 /// A port that flows refer to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Port {
+pub struct OtgPort {
     /// The name in the file.
     pub name: String,
     /// The external name of the port, if the file has one.
@@ -29,8 +29,8 @@ pub struct Port {
 
 /// Packets of one kind, from one port to others.
 #[derive(Clone, Debug)]
-pub struct Flow {
-    /// The position of the sending port in [`Config::ports`].
+pub struct OtgFlow {
+    /// The position of the sending port in [`OtgConfig::ports`].
     pub tx: usize,
     /// The positions of the receiving ports.
     pub rx: Vec<usize>,
@@ -63,7 +63,7 @@ const SECTIONS: [(&str, &str); 8] = [
 ///
 /// # Errors
 /// The first invalid or unsupported item in the file.
-pub fn parse(text: &str, reserved: &dyn Fn(&Metrics) -> usize) -> Result<Config> {
+pub fn parse(text: &str, reserved: &dyn Fn(&Metrics) -> usize) -> Result<OtgConfig> {
     let document = yaml::read(text)?;
     let budget = ListBudget::new();
     let top = NodePath::root(&document, &budget).fields()?;
@@ -82,10 +82,10 @@ pub fn parse(text: &str, reserved: &dyn Fn(&Metrics) -> usize) -> Result<Config>
         let there = NodePath::root(&document, &budget).fields()?;
         return Err(there.part("flows").error("there is no flow, so nothing to send"));
     }
-    Ok(Config { ports, flows })
+    Ok(OtgConfig { ports, flows })
 }
 
-fn ports(place: NodePath<'_>) -> Result<Vec<Port>> {
+fn ports(place: NodePath<'_>) -> Result<Vec<OtgPort>> {
     let mut seen = HashSet::new();
     place.each(|port| {
         let fields = port.fields()?;
@@ -95,7 +95,7 @@ fn ports(place: NodePath<'_>) -> Result<Vec<Port>> {
             None => None,
         };
         fields.finish()?;
-        Ok(Port { name, location })
+        Ok(OtgPort { name, location })
     })
 }
 
@@ -104,7 +104,7 @@ fn flow(
     ports: &Ports,
     seen: &mut HashSet<String>,
     reserved: &dyn Fn(&Metrics) -> usize,
-) -> Result<Flow> {
+) -> Result<OtgFlow> {
     let fields = place.fields()?;
     let name = unique(&fields, seen)?;
     let (tx, rx) = flow::endpoints(fields.need("tx_rx")?, ports)?;
@@ -126,7 +126,7 @@ fn flow(
         egress.refuse("not supported: headers are not looked at where packets arrive")?;
     }
     fields.finish()?;
-    Ok(Flow { tx, rx, recipe, stream, metrics })
+    Ok(OtgFlow { tx, rx, recipe, stream, metrics })
 }
 
 /// The unique name of a port or flow.

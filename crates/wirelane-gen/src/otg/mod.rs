@@ -25,5 +25,5 @@ mod place;
 mod size;
 mod yaml;
 
-pub use config::{Config, Flow, Port, parse};
+pub use config::{OtgConfig, OtgFlow, OtgPort, parse};
 pub use flow::Metrics;

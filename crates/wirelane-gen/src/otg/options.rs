@@ -4,7 +4,7 @@
 use super::pattern::{self, PatternFormat, ValuePattern, constant, hex};
 use super::place::{MapFields, NodePath};
 use crate::error::Result;
-use crate::protocol::Kind;
+use crate::protocol::Notation;
 use crate::values::Values;
 
 /// The options of an IPv4 header.
@@ -93,7 +93,7 @@ fn timestamp(place: NodePath<'_>) -> Result<Vec<u8>> {
 }
 
 fn address(fields: &MapFields<'_>) -> Result<u32> {
-    Ok(one(fields.part("address"), PatternFormat { kind: Kind::Ipv4, bits: 32 })? as u32)
+    Ok(one(fields.part("address"), PatternFormat { kind: Notation::Ipv4, bits: 32 })? as u32)
 }
 
 /// Parses a pattern with one value; 0 if it is absent.
@@ -112,7 +112,8 @@ pub(super) fn segment_routing(place: NodePath<'_>) -> Result<(u128, Vec<u8>)> {
     let fields = place.fields()?;
     let segments = fields.part("segment_list").each(|segment| {
         let fields = segment.fields()?;
-        let address = one(fields.part("segment"), PatternFormat { kind: Kind::Ipv6, bits: 128 })?;
+        let address =
+            one(fields.part("segment"), PatternFormat { kind: Notation::Ipv6, bits: 128 })?;
         fields.finish()?;
         Ok(address.to_be_bytes())
     })?;

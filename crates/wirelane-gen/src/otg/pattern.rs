@@ -5,13 +5,13 @@ use std::hash::{BuildHasher, RandomState};
 
 use super::place::{MapFields, NodePath};
 use crate::error::Result;
-use crate::protocol::Kind;
+use crate::protocol::Notation;
 use crate::values::Values;
 
 /// The notation and width of a field.
 #[derive(Clone, Copy)]
 pub(super) struct PatternFormat {
-    pub(super) kind: Kind,
+    pub(super) kind: Notation,
     pub(super) bits: u8,
 }
 
@@ -29,7 +29,7 @@ const LISTED: u64 = 65_536;
 
 impl PatternFormat {
     pub(super) fn number(bits: u8) -> Self {
-        Self { kind: Kind::Number, bits }
+        Self { kind: Notation::Number, bits }
     }
 
     fn max(self) -> u128 {
@@ -41,12 +41,12 @@ impl PatternFormat {
         let text = place.text()?;
         let wrong = |what: &str| place.error(format!("'{text}' is no {what}"));
         match self.kind {
-            Kind::Mac => mac(text).ok_or_else(|| wrong("MAC address like 02:00:00:00:00:01")),
-            Kind::Ipv4 => match text.parse::<std::net::Ipv4Addr>() {
+            Notation::Mac => mac(text).ok_or_else(|| wrong("MAC address like 02:00:00:00:00:01")),
+            Notation::Ipv4 => match text.parse::<std::net::Ipv4Addr>() {
                 Ok(address) => Ok(address.to_bits().into()),
                 Err(_) => Err(wrong("IPv4 address")),
             },
-            Kind::Ipv6 => match text.parse::<std::net::Ipv6Addr>() {
+            Notation::Ipv6 => match text.parse::<std::net::Ipv6Addr>() {
                 Ok(address) => Ok(address.to_bits()),
                 Err(_) => Err(wrong("IPv6 address")),
             },

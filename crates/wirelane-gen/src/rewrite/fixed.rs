@@ -4,7 +4,7 @@ use wirelane_wire::MacAddr;
 
 use super::prefix::Prefix;
 use super::pseudonym::Pseudonyms;
-use super::rule::{PortRule, Rule, Side, TtlRule};
+use super::rule::{PortRule, RewriteField, Rule, TtlRule};
 use super::unique::{LoopPermutations, Unique};
 use super::walk::Edits;
 use crate::error::{Error, Result};
@@ -12,10 +12,10 @@ use crate::error::{Error, Result};
 /// The changes that are the same in every loop.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Fixed {
-    macs: Vec<(Side, Option<MacAddr>, MacAddr)>,
-    addresses: Vec<(Side, Prefix, Prefix)>,
+    macs: Vec<(RewriteField, Option<MacAddr>, MacAddr)>,
+    addresses: Vec<(RewriteField, Prefix, Prefix)>,
     pseudonyms: Option<Pseudonyms>,
-    ports: Vec<(Side, Option<u16>, PortRule)>,
+    ports: Vec<(RewriteField, Option<u16>, PortRule)>,
     ttl: Option<TtlRule>,
     pub(super) unique: Option<Unique>,
     pub(super) enters_tunnels: bool,
@@ -83,14 +83,14 @@ impl Fixed {
         }
     }
 
-    fn map_v4(&self, side: Side, old: u32) -> u32 {
+    fn map_v4(&self, side: RewriteField, old: u32) -> u32 {
         let mapped = self.addresses.iter().find_map(|(of, from, to)| {
             Some(to.with_host_v4(from.host_of_v4(old).filter(|_| fits(*of, side))?))
         });
         mapped.unwrap_or(old)
     }
 
-    fn map_v6(&self, side: Side, old: u128) -> u128 {
+    fn map_v6(&self, side: RewriteField, old: u128) -> u128 {
         let mapped = self.addresses.iter().find_map(|(of, from, to)| {
             Some(to.with_host_v6(from.host_of_v6(old).filter(|_| fits(*of, side))?))
         });
@@ -99,7 +99,7 @@ impl Fixed {
 }
 
 impl Edits for Fixed {
-    fn mac(&self, side: Side, old: MacAddr, is_outer: bool) -> MacAddr {
+    fn mac(&self, side: RewriteField, old: MacAddr, is_outer: bool) -> MacAddr {
         let fitting = self
             .macs
             .iter()
@@ -108,7 +108,7 @@ impl Edits for Fixed {
     }
 
     #[inline]
-    fn v4(&self, side: Side, old: u32) -> u32 {
+    fn v4(&self, side: RewriteField, old: u32) -> u32 {
         let shuffled =
             |it| self.unique.as_ref().map_or(it, |unique| unique.shuffle_v4(it, self.back));
         if self.back {
@@ -121,7 +121,7 @@ impl Edits for Fixed {
     }
 
     #[inline]
-    fn v6(&self, side: Side, old: u128) -> u128 {
+    fn v6(&self, side: RewriteField, old: u128) -> u128 {
         let shuffled =
             |it| self.unique.as_ref().map_or(it, |unique| unique.shuffle_v6(it, self.back));
         if self.back {
@@ -134,7 +134,7 @@ impl Edits for Fixed {
     }
 
     #[inline]
-    fn port(&self, side: Side, old: u16) -> u16 {
+    fn port(&self, side: RewriteField, old: u16) -> u16 {
         let fitting = self
             .ports
             .iter()
@@ -164,9 +164,10 @@ impl Edits for Fixed {
     }
 }
 
-/// Whether a rule for `of` applies to `side`. [`Side::Both`] as `side` matches only rules for both.
-fn fits(of: Side, side: Side) -> bool {
-    of == Side::Both || of == side
+/// Whether a rule for `of` applies to `side`. [`RewriteField::Both`] as `side` matches only rules
+/// for both.
+fn fits(of: RewriteField, side: RewriteField) -> bool {
+    of == RewriteField::Both || of == side
 }
 
 /// The changes that differ between loops.
@@ -179,22 +180,22 @@ pub(super) struct Varying {
 
 impl Edits for Varying {
     #[inline]
-    fn mac(&self, _: Side, old: MacAddr, _: bool) -> MacAddr {
+    fn mac(&self, _: RewriteField, old: MacAddr, _: bool) -> MacAddr {
         old
     }
 
     #[inline]
-    fn v4(&self, _: Side, old: u32) -> u32 {
+    fn v4(&self, _: RewriteField, old: u32) -> u32 {
         self.turn.v4(old, self.back)
     }
 
     #[inline]
-    fn v6(&self, _: Side, old: u128) -> u128 {
+    fn v6(&self, _: RewriteField, old: u128) -> u128 {
         self.turn.v6(old, self.back)
     }
 
     #[inline]
-    fn port(&self, _: Side, old: u16) -> u16 {
+    fn port(&self, _: RewriteField, old: u16) -> u16 {
         old
     }
 

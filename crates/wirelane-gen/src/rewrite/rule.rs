@@ -14,7 +14,7 @@ pub enum Rule {
     /// tunnels.
     Mac {
         /// The side to change.
-        side: Side,
+        side: RewriteField,
         /// The address to change; `None` for all.
         from: Option<MacAddr>,
         /// The new address.
@@ -26,7 +26,7 @@ pub enum Rule {
     /// at least as many host bits as `from`. If several rules match an address, the first applies.
     Address {
         /// The side to change.
-        side: Side,
+        side: RewriteField,
         /// The addresses to change.
         from: Prefix,
         /// Their new prefix.
@@ -41,7 +41,7 @@ pub enum Rule {
     /// Ports of TCP, UDP, UDP-Lite and DCCP. If several rules match a port, the first applies.
     Port {
         /// The side to change.
-        side: Side,
+        side: RewriteField,
         /// The port to change; `None` for all.
         from: Option<u16>,
         /// The change of the port.
@@ -61,7 +61,7 @@ pub enum Rule {
 
 /// The source or destination address or port.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Side {
+pub enum RewriteField {
     /// Source and destination.
     #[default]
     Both,
@@ -168,11 +168,11 @@ impl Rule {
     }
 }
 
-fn side(text: &str) -> (Side, &str) {
+fn side(text: &str) -> (RewriteField, &str) {
     match (text.strip_prefix("src:"), text.strip_prefix("dst:")) {
-        (Some(rest), _) => (Side::Source, rest),
-        (_, Some(rest)) => (Side::Destination, rest),
-        _ => (Side::Both, text),
+        (Some(rest), _) => (RewriteField::Source, rest),
+        (_, Some(rest)) => (RewriteField::Destination, rest),
+        _ => (RewriteField::Both, text),
     }
 }
 
@@ -229,7 +229,7 @@ mod tests {
         assert!(map.message().contains("172.0.0.0/8"), "{map}");
         assert!(matches!(
             Rule::map_ip("src:10.0.0.0/8=172.0.0.0/8"),
-            Ok(Rule::Address { side: Side::Source, .. })
+            Ok(Rule::Address { side: RewriteField::Source, .. })
         ));
         let narrow = Rule::map_ip("10.0.0.0/8=192.0.2.0/24").unwrap_err();
         assert!(
@@ -239,9 +239,9 @@ mod tests {
         assert!(
             Rule::map_ip("10.0.0.0/8=2001:db8::/32").unwrap_err().to_string().contains("mixes")
         );
-        let all = Rule::Port { side: Side::Both, from: Some(80), to: PortRule::Set(8080) };
+        let all = Rule::Port { side: RewriteField::Both, from: Some(80), to: PortRule::Set(8080) };
         assert_eq!(Rule::port("80=8080"), Ok(all));
-        let less = Rule::Port { side: Side::Source, from: None, to: PortRule::Add(65_535) };
+        let less = Rule::Port { side: RewriteField::Source, from: None, to: PortRule::Add(65_535) };
         assert_eq!(Rule::port("src:-1"), Ok(less));
         assert_eq!("push:100/5".parse(), Ok(VlanRule::Push { id: 100, priority: 5 }));
         assert_eq!("-1".parse(), Ok(TtlRule::Add(-1)));
@@ -257,7 +257,7 @@ mod tests {
         assert!(Rule::map_mac("02:00:00:00:00:01=02:00:00:00:00:02").is_ok());
         assert!(matches!(
             Rule::map_mac("dst:=02:00:00:00:00:02"),
-            Ok(Rule::Mac { side: Side::Destination, from: None, .. })
+            Ok(Rule::Mac { side: RewriteField::Destination, from: None, .. })
         ));
         assert!(Rule::map_mac("02:00:00:00:00:01").is_err());
     }

@@ -4,15 +4,15 @@
 use wirelane_wire::checksum::{Sum, update_sum};
 use wirelane_wire::{EtherType, MacAddr, Protocol, ipv6};
 
-use super::rule::Side;
+use super::rule::RewriteField;
 
-/// The change of each field. [`Side::Both`] means an address that is neither source nor
+/// The change of each field. [`RewriteField::Both`] means an address that is neither source nor
 /// destination, such as the target of neighbour discovery.
 pub(super) trait Edits {
-    fn mac(&self, side: Side, old: MacAddr, is_outer: bool) -> MacAddr;
-    fn v4(&self, side: Side, old: u32) -> u32;
-    fn v6(&self, side: Side, old: u128) -> u128;
-    fn port(&self, side: Side, old: u16) -> u16;
+    fn mac(&self, side: RewriteField, old: MacAddr, is_outer: bool) -> MacAddr;
+    fn v4(&self, side: RewriteField, old: u32) -> u32;
+    fn v6(&self, side: RewriteField, old: u128) -> u128;
+    fn port(&self, side: RewriteField, old: u16) -> u16;
     fn ttl(&self, old: u8) -> u8;
     /// Whether packets in tunnels are also changed.
     fn enters_tunnels(&self) -> bool;
@@ -72,7 +72,7 @@ enum Zero {
 
 fn ethernet(bytes: &mut [u8], edits: &impl Edits, depth: u32) {
     let Some(addresses) = bytes.first_chunk_mut::<12>() else { return };
-    for (at, side) in [(0, Side::Destination), (6, Side::Source)] {
+    for (at, side) in [(0, RewriteField::Destination), (6, RewriteField::Source)] {
         change_mac(addresses, at, side, edits, depth == 0);
     }
     let mut at = 12;
@@ -91,7 +91,7 @@ fn ethernet(bytes: &mut [u8], edits: &impl Edits, depth: u32) {
     }
 }
 
-fn change_mac(bytes: &mut [u8], at: usize, side: Side, edits: &impl Edits, is_outer: bool) {
+fn change_mac(bytes: &mut [u8], at: usize, side: RewriteField, edits: &impl Edits, is_outer: bool) {
     if let Some(place) = bytes.get_mut(at..).and_then(|it| it.first_chunk_mut::<6>()) {
         *place = edits.mac(side, MacAddr(*place), is_outer).0;
     }
@@ -103,7 +103,7 @@ fn arp(bytes: &mut [u8], edits: &impl Edits) {
         return;
     }
     let mut none = ChangedSums::default();
-    for (at, side) in [(8, Side::Source), (18, Side::Destination)] {
+    for (at, side) in [(8, RewriteField::Source), (18, RewriteField::Destination)] {
         change_mac(bytes, at, side, edits, false);
         change_v4(bytes, at + 6, side, edits, &mut none);
     }
@@ -129,8 +129,8 @@ fn ipv4(bytes: &mut [u8], edits: &impl Edits, depth: u32) {
         return;
     }
     let mut addresses = ChangedSums::default();
-    change_v4(bytes, 12, Side::Source, edits, &mut addresses);
-    change_v4(bytes, 16, Side::Destination, edits, &mut addresses);
+    change_v4(bytes, 12, RewriteField::Source, edits, &mut addresses);
+    change_v4(bytes, 16, RewriteField::Destination, edits, &mut addresses);
     let mut all = addresses;
     if depth == 0 {
         change_ttl(bytes, 8, edits, &mut all);
@@ -154,9 +154,9 @@ fn ipv6(bytes: &mut [u8], edits: &impl Edits, depth: u32) {
     let end = if length == 0 { bytes.len() } else { bytes.len().min(40 + length) };
     let bytes = bytes.get_mut(..end).unwrap_or_default();
     let mut pseudo = ChangedSums::default();
-    change_v6(bytes, 8, Side::Source, edits, &mut pseudo);
+    change_v6(bytes, 8, RewriteField::Source, edits, &mut pseudo);
     let mut destination = ChangedSums::default();
-    change_v6(bytes, 24, Side::Destination, edits, &mut destination);
+    change_v6(bytes, 24, RewriteField::Destination, edits, &mut destination);
     let mut at = 40;
     while protocol.is_extension() {
         let Some([next, units]) = field::<2>(bytes, at) else { return };
@@ -204,7 +204,7 @@ fn routing(
     };
     for at in (0..count).map(|index| 8 + 16 * index) {
         let mut change = ChangedSums::default();
-        change_v6(bytes, at, Side::Destination, edits, &mut change);
+        change_v6(bytes, at, RewriteField::Destination, edits, &mut change);
         if last == Some(at) {
             *destination = change;
         }
@@ -239,7 +239,7 @@ fn transport(
     };
     let old_port = field(bytes, 2);
     let mut change = pseudo;
-    for (at, side) in [(0, Side::Source), (2, Side::Destination)] {
+    for (at, side) in [(0, RewriteField::Source), (2, RewriteField::Destination)] {
         if let Some(place) = bytes.get_mut(at..).and_then(|it| it.first_chunk_mut::<2>()) {
             let new = edits.port(side, u16::from_be_bytes(*place)).to_be_bytes();
             change = change.plus(place, &new);
@@ -281,7 +281,7 @@ fn icmp(bytes: &mut [u8], edits: &impl Edits, depth: u32) {
     let mut change = ChangedSums::default();
     if kind == Some(5) {
         // A redirect contains the address of a router.
-        change_v4(bytes, 4, Side::Both, edits, &mut change);
+        change_v4(bytes, 4, RewriteField::Both, edits, &mut change);
     }
     change.apply(bytes, 2, Zero::Valid);
     if matches!(kind, Some(3 | 4 | 5 | 11 | 12)) && depth < DEEPEST {
@@ -295,10 +295,10 @@ fn icmpv6(bytes: &mut [u8], pseudo: ChangedSums, edits: &impl Edits, depth: u32)
     let kind = bytes.first().copied();
     let mut change = pseudo;
     if matches!(kind, Some(135..=137)) {
-        change_v6(bytes, 8, Side::Both, edits, &mut change);
+        change_v6(bytes, 8, RewriteField::Both, edits, &mut change);
     }
     if kind == Some(137) {
-        change_v6(bytes, 24, Side::Both, edits, &mut change);
+        change_v6(bytes, 24, RewriteField::Both, edits, &mut change);
     }
     change.apply(bytes, 2, Zero::Valid);
     if matches!(kind, Some(1..=4)) && depth < DEEPEST {
@@ -348,7 +348,7 @@ fn geneve(bytes: &mut [u8], edits: &impl Edits, depth: u32) {
 fn change_v4(
     bytes: &mut [u8],
     at: usize,
-    side: Side,
+    side: RewriteField,
     edits: &impl Edits,
     change: &mut ChangedSums,
 ) {
@@ -362,7 +362,7 @@ fn change_v4(
 fn change_v6(
     bytes: &mut [u8],
     at: usize,
-    side: Side,
+    side: RewriteField,
     edits: &impl Edits,
     change: &mut ChangedSums,
 ) {

@@ -1,7 +1,7 @@
 //! A harness for property tests and fuzzing: rewrites arbitrary bytes with rules that the first
 //! bytes choose, and restores them. It panics if a property is violated.
 
-use wirelane_gen::rewrite::{GROWTH, PortRule, Rewrite, Rule, Side, TtlRule, VlanRule};
+use wirelane_gen::rewrite::{GROWTH, PortRule, Rewrite, RewriteField, Rule, TtlRule, VlanRule};
 
 /// The first four bytes choose the rules and the loop. The rest is the frame.
 pub(crate) fn run(bytes: &[u8]) {
@@ -50,7 +50,7 @@ pub(crate) fn reversible(choice: u8, more: u8) -> Vec<Rule> {
     }
     if has(2) {
         let to = PortRule::Add(u16::from(more) << 5 | 1);
-        rules.push(Rule::Port { side: Side::Both, from: None, to });
+        rules.push(Rule::Port { side: RewriteField::Both, from: None, to });
     } else if has(3) {
         rules.push(Rule::port("src:80=8080").expect("a rule"));
         rules.push(Rule::port("src:8080=80").expect("a rule"));
@@ -75,7 +75,7 @@ pub(crate) fn reversible(choice: u8, more: u8) -> Vec<Rule> {
 fn lossy(more: u8) -> Vec<Rule> {
     let vlan = if more & 2 == 0 { VlanRule::Pop } else { VlanRule::Set(7) };
     let ttl = if more & 4 == 0 { TtlRule::Set(more) } else { TtlRule::Add(-3) };
-    let port = Rule::Port { side: Side::Destination, from: None, to: PortRule::Set(9) };
+    let port = Rule::Port { side: RewriteField::Destination, from: None, to: PortRule::Set(9) };
     vec![Rule::Vlan(vlan), Rule::Ttl(ttl), port]
 }
 

@@ -6,7 +6,7 @@ use wirelane_os::OsError;
 use wirelane_os::bpf::{Alu, Assembler, Cond, Insn, Label, Map, MapKind, Reg, Size};
 
 use super::code::{FRAME, NUMBER, add_to_sum, apply, constant, look_up, modulo, store_number};
-use super::refusal::Refusal;
+use super::refusal::KernelRefusal;
 
 /// The value of a field, as BPF instructions compute it.
 #[derive(Debug)]
@@ -66,7 +66,7 @@ pub(super) enum Wide {
 
 /// Why a field cannot be prepared.
 pub(super) enum FieldError {
-    Refused(Refusal),
+    Refused(KernelRefusal),
     Os(OsError),
 }
 
@@ -127,14 +127,14 @@ fn narrow(edit: &Edit) -> Result<Narrow, FieldError> {
                     Narrow::RandomBits { low, bits: span.trailing_zeros(), seed }
                 }
                 span if span <= 1 << 32 => Narrow::RandomSpan { low, span, seed },
-                _ => return Err(FieldError::Refused(Refusal::Values)),
+                _ => return Err(FieldError::Refused(KernelRefusal::Values)),
             }
         }
     })
 }
 
 fn wide(edit: &Edit) -> Result<Wide, FieldError> {
-    let refused = || FieldError::Refused(Refusal::Values);
+    let refused = || FieldError::Refused(KernelRefusal::Values);
     if edit.width != 16 || edit.shift != 0 || edit.bits != 128 {
         return Err(refused());
     }
@@ -172,7 +172,8 @@ fn list_map(
     bytes: u32,
     value: impl Fn(&u128) -> Vec<u8>,
 ) -> Result<Map, FieldError> {
-    let entries = u32::try_from(list.len()).map_err(|_| FieldError::Refused(Refusal::Values))?;
+    let entries =
+        u32::try_from(list.len()).map_err(|_| FieldError::Refused(KernelRefusal::Values))?;
     let map = Map::create(MapKind::Array, "wl_values", bytes, entries.max(1));
     let map = map.map_err(FieldError::Os)?;
     for (index, entry) in (0..).zip(list) {

@@ -8,7 +8,7 @@ use rustix::io::Errno;
 use wirelane::stats::TxCounters;
 use wirelane::{Error, Result};
 use wirelane_gen::stream::Stream;
-use wirelane_gen::{Lane, Rate};
+use wirelane_gen::{Rate, ThreadShare};
 use wirelane_os::clock;
 use wirelane_os::netdev::LinkReader;
 
@@ -145,7 +145,7 @@ impl StreamShare {
     pub(super) fn new(
         sender: SenderProgram,
         stream: &Stream,
-        lane: Lane,
+        lane: ThreadShare,
         count: Option<u64>,
     ) -> Self {
         let (index, of) = (u64::from(lane.index), u64::from(lane.of));
@@ -168,7 +168,7 @@ struct LaneLengths {
 }
 
 impl LaneLengths {
-    fn new(stream: &Stream, lane: Lane) -> Self {
+    fn new(stream: &Stream, lane: ThreadShare) -> Self {
         let cycle = if stream.lengths.fixed().is_some() { 1 } else { stream.lengths.cycle().len() };
         let mut before = vec![0];
         let mut sum = 0;
@@ -190,7 +190,7 @@ impl LaneLengths {
 
 /// A thread's part of everything.
 pub(super) struct KernelLane {
-    lane: Lane,
+    lane: ThreadShare,
     shares: Vec<StreamShare>,
     counters: Arc<TxCounters>,
     shared: Arc<KernelRun>,
@@ -202,7 +202,7 @@ pub(super) struct KernelLane {
 
 impl KernelLane {
     pub(super) fn new(
-        lane: Lane,
+        lane: ThreadShare,
         shares: Vec<StreamShare>,
         counters: Arc<TxCounters>,
         shared: &Arc<KernelRun>,
@@ -465,7 +465,7 @@ mod tests {
             let sizes: Sizes = sizes.parse().unwrap();
             let stream = Stream::new("s", &recipe, Some(&sizes), 0).unwrap();
             for index in 0..of {
-                let lengths = LaneLengths::new(&stream, Lane { index, of });
+                let lengths = LaneLengths::new(&stream, ThreadShare { index, of });
                 let mut sum = 0;
                 for packet in 0..20 {
                     assert_eq!(lengths.until(packet), sum);

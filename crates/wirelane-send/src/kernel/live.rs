@@ -14,8 +14,8 @@
 //! * The interface must transmit redirected frames (`ndo_xdp_xmit`). A veth does if its *peer* runs
 //!   NAPI: the peer is up, and has an XDP program in native mode, or GRO on (`ethtool -K PEER gro
 //!   on`, enough for a receiver in generic mode). Otherwise the veth drops every frame.
-//! * [`Sent::frames`] counts redirected frames. The statistics `tx_dropped` and `rx_dropped` of the
-//!   interfaces count drops of the interface and its peer.
+//! * [`LiveSent::frames`] counts redirected frames. The statistics `tx_dropped` and `rx_dropped` of
+//!   the interfaces count drops of the interface and its peer.
 //! * A veth delivers to the receive queue *CPU of the sender* modulo *receive queues of the peer*
 //!   (`veth_select_rxq`), independently of the frame's content. To reach several queues, use a
 //!   sender per CPU.
@@ -52,7 +52,7 @@ pub const STAMP_BYTES: usize = 8;
 
 /// How much to send, and how fast.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Pace {
+pub struct LivePace {
     /// Frames to send; until stopped if `None`.
     pub count: Option<u64>,
     /// Frames per second, on average over a millisecond or a frame, whichever is longer; as fast as
@@ -64,7 +64,7 @@ pub struct Pace {
 
 /// The result of a [`LiveSender`].
 #[derive(Clone, Copy, Debug)]
-pub struct Sent {
+pub struct LiveSent {
     /// Frames redirected to the interface.
     pub frames: u64,
     /// From the start to the end of the last system call.
@@ -175,11 +175,11 @@ impl LiveSender {
     }
 
     /// Starts a thread that sends. The thread runs in the network namespace of the calling thread,
-    /// and ends after [`Pace::count`] frames.
+    /// and ends after [`LivePace::count`] frames.
     ///
     /// # Errors
     /// The thread cannot be started.
-    pub fn start(self, pace: Pace) -> Result<Sending> {
+    pub fn start(self, pace: LivePace) -> Result<RunningSender> {
         let shared = Arc::new(LiveProgress::default());
         let interface = self.interface.clone();
         let thread = thread::Builder::new()
@@ -189,10 +189,10 @@ impl LiveSender {
                 move || self.run(pace, &shared)
             })
             .map_err(|error| Error::io(interface, "clone", error))?;
-        Ok(Sending { shared, thread: Some(thread) })
+        Ok(RunningSender { shared, thread: Some(thread) })
     }
 
-    fn run(mut self, pace: Pace, shared: &LiveProgress) -> Result<Sent> {
+    fn run(mut self, pace: LivePace, shared: &LiveProgress) -> Result<LiveSent> {
         if let Some(cpu) = pace.cpu {
             affinity::pin(cpu).map_err(|error| Error::os(self.interface.as_str(), error))?;
         }
@@ -222,7 +222,7 @@ impl LiveSender {
             shared.sent.store(self.sent - before, Ordering::Relaxed);
         }
         let cpu = clock::thread_cpu().since(cpu);
-        Ok(Sent { frames: self.sent - before, elapsed: last - start, cpu })
+        Ok(LiveSent { frames: self.sent - before, elapsed: last - start, cpu })
     }
 
     fn count(&mut self) -> Result<()> {
@@ -235,12 +235,12 @@ impl LiveSender {
 
 /// A running sender. Dropping it stops the thread and waits for its end.
 #[derive(Debug)]
-pub struct Sending {
+pub struct RunningSender {
     shared: Arc<LiveProgress>,
-    thread: Option<JoinHandle<Result<Sent>>>,
+    thread: Option<JoinHandle<Result<LiveSent>>>,
 }
 
-impl Sending {
+impl RunningSender {
     /// Frames sent so far, updated after each system call.
     pub fn sent(&self) -> u64 {
         self.shared.sent.load(Ordering::Relaxed)
@@ -255,27 +255,27 @@ impl Sending {
     ///
     /// # Errors
     /// An error of the sending thread.
-    pub fn stop(mut self) -> Result<Sent> {
+    pub fn stop(mut self) -> Result<LiveSent> {
         self.shared.stop.store(true, Ordering::Relaxed);
         self.join()
     }
 
-    /// Waits until the thread has sent [`Pace::count`] frames, and returns its result.
+    /// Waits until the thread has sent [`LivePace::count`] frames, and returns its result.
     ///
     /// # Errors
-    /// As [`Sending::stop`].
-    pub fn wait(mut self) -> Result<Sent> {
+    /// As [`RunningSender::stop`].
+    pub fn wait(mut self) -> Result<LiveSent> {
         self.join()
     }
 
-    fn join(&mut self) -> Result<Sent> {
+    fn join(&mut self) -> Result<LiveSent> {
         let ended = self.thread.take().map(JoinHandle::join);
         let panicked = || Error::failed("live sender", "its thread panicked");
         ended.and_then(|ended| ended.ok()).ok_or_else(panicked)?
     }
 }
 
-impl Drop for Sending {
+impl Drop for RunningSender {
     fn drop(&mut self) {
         self.shared.stop.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {

@@ -135,7 +135,7 @@ fn privileged_frames_arrive_in_turn() {
         sender.send(3).unwrap();
         assert_eq!(sender.sent(), 3);
         // The ring of a veth has 256 slots.
-        let sent = sender.start(Pace { count: Some(200), ..Pace::default() }).unwrap();
+        let sent = sender.start(LivePace { count: Some(200), ..LivePace::default() }).unwrap();
         assert_eq!(sent.wait().unwrap().frames, 200);
         let received = receive(&socket, 203);
         assert_eq!(received.len(), 203);
@@ -154,19 +154,19 @@ fn privileged_a_rate_is_kept_and_a_stop_obeyed() {
     let _inside = a.enter();
     let sender = || LiveSender::new(&pair.a.interface, &[frame(&pair, 1, 60)]).unwrap();
     // 1,000 frames at 10,000 per second take at least 99 ms.
-    let pace = Pace { count: Some(1000), rate: Some(10_000), cpu: Some(0) };
+    let pace = LivePace { count: Some(1000), rate: Some(10_000), cpu: Some(0) };
     let sent = sender().start(pace).unwrap().wait().unwrap();
     assert_eq!(sent.frames, 1000);
     assert!(sent.elapsed >= Duration::from_millis(98), "{sent:?}");
 
-    let sending = sender().start(Pace::default()).unwrap();
+    let sending = sender().start(LivePace::default()).unwrap();
     while sending.sent() == 0 {
         thread::sleep(MS);
     }
     assert!(!sending.is_finished());
     let so_far = sending.sent();
     assert!(sending.stop().unwrap().frames >= so_far);
-    drop(sender().start(Pace::default()).unwrap());
+    drop(sender().start(LivePace::default()).unwrap());
 }
 
 #[test]

@@ -9,7 +9,7 @@ use wirelane_os::ethtool::Ethtool;
 use wirelane_os::{OsError, iface, netdev};
 
 use super::limits::{MAX_FRAME, MAX_STREAMS};
-use super::refusal::Refusal;
+use super::refusal::KernelRefusal;
 
 /// The length of an Ethernet header and a VLAN tag: a frame may exceed the MTU by this
 /// (`xdp_ok_fwd_dev`).
@@ -20,77 +20,77 @@ const HEADERS: usize = 14 + 4;
 /// # Errors
 /// The reason why not. Problems that appear only when programs are loaded are errors of
 /// [`start`](super::start).
-pub fn can(port: &PortInfo, streams: &[Stream]) -> Result<(), Refusal> {
+pub fn can(port: &PortInfo, streams: &[Stream]) -> Result<(), KernelRefusal> {
     let interface = match (&port.interface, port.backend) {
         (Some(interface), Backend::Packet | Backend::Xdp) => interface,
-        _ => return Err(Refusal::Port(port.spec.clone())),
+        _ => return Err(KernelRefusal::Port(port.spec.clone())),
     };
     shape(streams)?;
     let missing = missing_capabilities();
     if !missing.is_empty() {
         let names: Vec<_> = missing.iter().map(|capability| capability.name()).collect();
-        return Err(Refusal::Privilege(names.join(" and ")));
+        return Err(KernelRefusal::Privilege(names.join(" and ")));
     }
-    let mtu = iface::mtu(interface).map_err(|error| Refusal::Kernel(error.to_string()))?;
+    let mtu = iface::mtu(interface).map_err(|error| KernelRefusal::Kernel(error.to_string()))?;
     let most = (mtu as usize + HEADERS).min(MAX_FRAME);
     let longest = streams.iter().map(|stream| stream.lengths.max()).max().unwrap_or(0);
     if longest > most {
-        return Err(Refusal::TooLong { bytes: longest, most });
+        return Err(KernelRefusal::TooLong { bytes: longest, most });
     }
     transmits(interface)
 }
 
 /// Checks whether programs can follow the schedules of these streams.
-fn shape(streams: &[Stream]) -> Result<(), Refusal> {
+fn shape(streams: &[Stream]) -> Result<(), KernelRefusal> {
     if streams.is_empty() {
-        return Err(Refusal::NoStreams);
+        return Err(KernelRefusal::NoStreams);
     }
     if streams.len() > MAX_STREAMS {
-        return Err(Refusal::Streams(streams.len()));
+        return Err(KernelRefusal::Streams(streams.len()));
     }
     let paced = streams.iter().any(|stream| stream.rate != Rate::Max);
     if paced && streams.len() > 1 {
-        return Err(Refusal::Rates);
+        return Err(KernelRefusal::Rates);
     }
     let even = |stream: &Stream| match stream.schedule() {
         Ok(schedule) if paced => schedule.is_even(),
         Ok(schedule) => schedule.is_at_once() && stream.start == 0 && stream.duration.is_none(),
         Err(_) => false,
     };
-    if streams.iter().all(even) { Ok(()) } else { Err(Refusal::Intervals) }
+    if streams.iter().all(even) { Ok(()) } else { Err(KernelRefusal::Intervals) }
 }
 
 /// Checks whether the interface transmits redirected frames, as reported by the kernel, and whether
 /// its driver handles them safely.
-pub(super) fn transmits(interface: &str) -> Result<(), Refusal> {
+pub(super) fn transmits(interface: &str) -> Result<(), KernelRefusal> {
     is_sound(interface)?;
     let told = iface::index(interface).and_then(netdev::xdp_features);
     match told {
         Ok(None) => untold(interface),
         Ok(Some(features)) if features.transmit() => Ok(()),
-        Ok(Some(_)) => Err(Refusal::Interface(format!(
+        Ok(Some(_)) => Err(KernelRefusal::Interface(format!(
             "{interface} does not transmit frames of programs now; a veth does when its peer has \
              an XDP program in native mode or GRO (ethtool -K PEER gro on), some cards when they \
              have an XDP program themselves"
         ))),
-        Err(error) => Err(Refusal::Kernel(error.to_string())),
+        Err(error) => Err(KernelRefusal::Kernel(error.to_string())),
     }
 }
 
 /// The same for kernels before 6.3, which do not report it. Without an attached XDP program, most
 /// cards drop redirected frames and do not count them (igb_xdp_xmit, virtnet_xdp_xmit), so the loss
 /// would go unnoticed.
-fn untold(interface: &str) -> Result<(), Refusal> {
+fn untold(interface: &str) -> Result<(), KernelRefusal> {
     let is_card = || Ok(Ethtool::open(interface)?.driver()?.is_some_and(|it| !it.bus.is_empty()));
     let has_program = || {
         let attached = bpf::attached(iface::index(interface)?)?;
         Ok(attached.is_some_and(|program| program.mode == XdpMode::Native))
     };
-    let kernel = |error: OsError| Refusal::Kernel(error.to_string());
+    let kernel = |error: OsError| KernelRefusal::Kernel(error.to_string());
     if !is_card().map_err(kernel)? || has_program().map_err(kernel)? {
         return Ok(());
     }
-    Err(Refusal::Interface(format!(
+    Err(KernelRefusal::Interface(format!(
         "before Linux 6.3 the kernel does not say whether {interface} transmits frames of \
          programs; most cards do only while they have an XDP program themselves"
     )))
@@ -102,19 +102,19 @@ fn untold(interface: &str) -> Result<(), Refusal> {
 /// too few queues for that, but more than CPUs, the driver uses queues that do not exist, and the
 /// kernel crashes (virtnet_get_xdp_sq since 5.13; seen on 7.3). The additional queues must fit into
 /// the number of RX queues in use (virtnet_xdp_set).
-pub(super) fn is_sound(interface: &str) -> Result<(), Refusal> {
-    let kernel = |error: OsError| Refusal::Kernel(error.to_string());
+pub(super) fn is_sound(interface: &str) -> Result<(), KernelRefusal> {
+    let kernel = |error: OsError| KernelRefusal::Kernel(error.to_string());
     let driver = Ethtool::open(interface).and_then(|ethtool| ethtool.driver()).map_err(kernel)?;
     if driver.is_none_or(|driver| driver.driver != "virtio_net") {
         return Ok(());
     }
     let cpus = bpf::possible_cpus().map_err(kernel)? as u32;
     let found = inspect::interface(interface);
-    let found = found.map_err(|error| Refusal::Kernel(error.to_string()))?;
+    let found = found.map_err(|error| KernelRefusal::Kernel(error.to_string()))?;
     if has_queues([found.rx.count, found.tx.count], cpus) {
         return Ok(());
     }
-    Err(Refusal::Interface(format!(
+    Err(KernelRefusal::Interface(format!(
         "{interface} has more queues than this machine has CPUs, and none of its own for frames of \
          programs, upon which virtio_net would crash the kernel; `ethtool -L {interface} combined \
          {cpus}` mends that"

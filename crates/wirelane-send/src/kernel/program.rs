@@ -9,8 +9,8 @@
 //! them. So the program rewrites the head of each packet, including headers that a receiver
 //! changed.
 
-use wirelane_gen::Lane;
-use wirelane_gen::signature::{self, Key};
+use wirelane_gen::ThreadShare;
+use wirelane_gen::signature::{self, SignatureKey};
 use wirelane_gen::stream::Stream;
 use wirelane_gen::template::{Checksum, Template};
 use wirelane_os::OsError;
@@ -25,7 +25,7 @@ use super::code::{
 };
 use super::field::{FieldComputation, FieldError};
 use super::limits::MAX_HEAD;
-use super::refusal::Refusal;
+use super::refusal::KernelRefusal;
 
 /// How many bytes of a constant head are rewritten: the length of common header stacks.
 const USUAL_HEAD: usize = 128;
@@ -61,9 +61,9 @@ pub(super) struct ProgramParameters<'a> {
     /// The interface to redirect to.
     pub(super) ifindex: u32,
     pub(super) stream: &'a Stream,
-    pub(super) lane: Lane,
+    pub(super) lane: ThreadShare,
     /// The signature key and the flow number.
-    pub(super) signature: Option<(Key, u32)>,
+    pub(super) signature: Option<(SignatureKey, u32)>,
     /// Whether each packet waits until it is due.
     pub(super) paced: bool,
 }
@@ -140,7 +140,7 @@ impl SenderProgram {
             ProgramAssembler { parts, template, head, fields: &fields, sizes: sizes.as_ref() };
         let insns = writer.assemble(&state, pace.as_ref(), &frame);
         let insns =
-            insns.map_err(|error| FieldError::Refused(Refusal::Kernel(error.to_string())))?;
+            insns.map_err(|error| FieldError::Refused(KernelRefusal::Kernel(error.to_string())))?;
         let program = Program::load(&Load::new(ProgramType::Xdp, "wl_send", &insns))
             .map_err(|error| FieldError::Os(error.into()))?;
         let tables = sizes.map(|sizes| [Some(sizes.lengths), sizes.content]);
@@ -220,7 +220,7 @@ fn head_length(template: &Template) -> Result<usize, FieldError> {
     let checksums = template.checksums().iter().map(|checksum| checksum.offset + 2);
     let changed = edits.chain(lengths).chain(checksums).max().map_or(0, usize::from);
     if changed > MAX_HEAD {
-        return Err(FieldError::Refused(Refusal::TooDeep));
+        return Err(FieldError::Refused(KernelRefusal::TooDeep));
     }
     Ok(changed.max(template.head().len().min(USUAL_HEAD)))
 }
@@ -318,7 +318,7 @@ impl ProgramAssembler<'_> {
 
     /// Emits NUMBER = the packet number, and counts the packet.
     fn number(&self, asm: &mut Assembler) {
-        let Lane { index, of } = self.parts.lane;
+        let ThreadShare { index, of } = self.parts.lane;
         asm.emit(Insn::load(Size::Double, NUMBER, STATE, COUNT));
         asm.emit(Insn::mov_reg(Reg::R1, NUMBER));
         asm.emit(Insn::alu64(Alu::Add, Reg::R1, 1));
@@ -518,7 +518,7 @@ fn count_error(asm: &mut Assembler) {
 }
 
 /// Emits the signature of the last counted packet, at the address in R4.
-fn sign(asm: &mut Assembler, Key(key): Key, flow: u32) {
+fn sign(asm: &mut Assembler, SignatureKey(key): SignatureKey, flow: u32) {
     let (w0, w1, x) = (Reg::R0, Reg::R5, Reg::R1);
     asm.emit(Insn::load(Size::Double, w1, Reg::R10, NOW));
     asm.emit(Insn::load(Size::Double, w0, STATE, COUNT));

@@ -55,7 +55,9 @@ fn privileged_programs_write_what_templates_write() {
     }
     for recipe in RECIPES {
         for sizes in [None, Some("200"), Some("imix"), Some("190-1400@random")] {
-            for (lane, reserved) in [(Lane::ALL, 0), (Lane { index: 2, of: 3 }, signature::LEN)] {
+            for (lane, reserved) in
+                [(ThreadShare::ALL, 0), (ThreadShare { index: 2, of: 3 }, signature::LEN)]
+            {
                 let stream = stream(recipe, sizes, reserved);
                 let parts = ProgramParameters {
                     ifindex: 1,
@@ -82,7 +84,7 @@ fn privileged_programs_sign() {
     if !privileged::require() {
         return;
     }
-    let key = Key(0x0123_4567_89ab_cdef);
+    let key = SignatureKey(0x0123_4567_89ab_cdef);
     for recipe in RECIPES {
         for sizes in [Some("200"), Some("imix"), Some("201,200")] {
             let stream = stream(recipe, sizes, signature::LEN);
@@ -90,7 +92,7 @@ fn privileged_programs_sign() {
             let parts = ProgramParameters {
                 ifindex: 1,
                 stream: &stream,
-                lane: Lane::ALL,
+                lane: ThreadShare::ALL,
                 signature,
                 paced: false,
             };
@@ -124,7 +126,7 @@ fn privileged_packets_wait_until_they_are_due() {
     let parts = ProgramParameters {
         ifindex: 1,
         stream: &stream,
-        lane: Lane::ALL,
+        lane: ThreadShare::ALL,
         signature: None,
         paced: true,
     };
@@ -155,10 +157,15 @@ fn privileged_packets_of_a_group_leave_when_the_first_is_due() {
     }
     const HOUR: u64 = 3_600_000_000_000;
     let stream = stream("udp", None, signature::LEN);
-    let key = Key(5);
+    let key = SignatureKey(5);
     let signature = Some((key, 1));
-    let parts =
-        ProgramParameters { ifindex: 1, stream: &stream, lane: Lane::ALL, signature, paced: true };
+    let parts = ProgramParameters {
+        ifindex: 1,
+        stream: &stream,
+        lane: ThreadShare::ALL,
+        signature,
+        paced: true,
+    };
     let sender = load(&parts);
     // Groups start at the packet that a call begins with, independently of its number.
     sender.set_count(5);
@@ -200,14 +207,14 @@ fn privileged_what_is_too_much_for_a_program_is_refused() {
         return;
     }
     for (recipe, refusal) in [
-        ("eth src=02:00:00:00:00:00-02:12:34:56:78:9a@random", Refusal::Values),
-        ("ipv6 dst=::-::5@random udp", Refusal::Values),
+        ("eth src=02:00:00:00:00:00-02:12:34:56:78:9a@random", KernelRefusal::Values),
+        ("ipv6 dst=::-::5@random udp", KernelRefusal::Values),
     ] {
         let stream = stream(recipe, None, 0);
         let parts = ProgramParameters {
             ifindex: 1,
             stream: &stream,
-            lane: Lane::ALL,
+            lane: ThreadShare::ALL,
             signature: None,
             paced: false,
         };

@@ -7,7 +7,7 @@ use super::limits::{MAX_HEAD, MAX_STREAMS};
 /// Why the kernel engine cannot send a set of streams. The sockets engine may be able to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Refusal {
+pub enum KernelRefusal {
     /// The port is not a network interface: its specification.
     Port(String),
     /// The names of the missing capabilities.
@@ -38,7 +38,7 @@ pub enum Refusal {
     Kernel(String),
 }
 
-impl fmt::Display for Refusal {
+impl fmt::Display for KernelRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Port(spec) => write!(f, "{spec} is no network interface"),
@@ -66,4 +66,4 @@ impl fmt::Display for Refusal {
     }
 }
 
-impl std::error::Error for Refusal {}
+impl std::error::Error for KernelRefusal {}

@@ -10,9 +10,9 @@ use wirelane::session::Session;
 use wirelane::session::monitor::Monitor;
 use wirelane::stats::TxCounters;
 use wirelane::{Error, Result};
-use wirelane_gen::signature::{self, Key};
+use wirelane_gen::signature::{self, SignatureKey};
 use wirelane_gen::stream::Stream;
-use wirelane_gen::{Lane, Rate};
+use wirelane_gen::{Rate, ThreadShare};
 use wirelane_os::{clock, iface};
 
 use super::field::FieldError;
@@ -20,7 +20,7 @@ use super::lane::{KernelLane, KernelRun, StreamShare};
 use super::live::refused;
 use super::probe::can;
 use super::program::{ProgramParameters, SenderProgram};
-use crate::engine::Engine;
+use crate::engine::SendEngine;
 use crate::session::{SendConfig, SendOutcome, Sending, wait_for_link};
 
 /// From the start to the first departure, in nanoseconds: the threads need this time to wake up.
@@ -36,7 +36,7 @@ const LEAD: u64 = 2_000_000;
 pub fn start(
     port: Port,
     streams: &[Stream],
-    key: Option<Key>,
+    key: Option<SignatureKey>,
     config: &SendConfig,
 ) -> Result<Session<Sending>> {
     let info = port.info();
@@ -54,7 +54,7 @@ pub fn start(
     let (mut jobs, mut counters) = (Vec::new(), Vec::new());
     let counts = counts(streams, config.packets);
     for index in 0..of {
-        let lane = Lane { index, of };
+        let lane = ThreadShare { index, of };
         let mut shares = Vec::new();
         for ((position, stream), count) in (0..).zip(streams).zip(&counts) {
             let flow = signature::flow(position, lane);
@@ -83,7 +83,7 @@ pub fn start(
         Ok(())
     })?;
     let sending = Sending {
-        engine: Engine::Kernel,
+        engine: SendEngine::Kernel,
         crew,
         port,
         lanes: Arc::clone(&shared.lanes),

@@ -17,7 +17,7 @@ use wirelane_testkit::veth::VethPair;
 use super::*;
 
 const MS: Duration = Duration::from_millis(1);
-const KEY: Key = Key(77);
+const KEY: SignatureKey = SignatureKey(77);
 
 /// A veth pair whose end `b` runs NAPI, and a socket that receives the frames there.
 fn lab() -> (Namespace, Namespace, VethPair, OwnedFd) {
@@ -40,7 +40,12 @@ fn stream(recipe: &str, sizes: Option<&str>, reserved: usize) -> Stream {
 }
 
 /// Sends from the namespace of `pair.a` until the end.
-fn send(pair: &VethPair, streams: &[Stream], key: Option<Key>, config: &SendConfig) -> SendOutcome {
+fn send(
+    pair: &VethPair,
+    streams: &[Stream],
+    key: Option<SignatureKey>,
+    config: &SendConfig,
+) -> SendOutcome {
     let spec = format!("packet:{}", pair.a.interface).parse().unwrap();
     let port = open(&spec, &OpenOptions::default().transmit(true)).unwrap();
     let kernel = start(port, streams, key, config).unwrap();

@@ -9,7 +9,7 @@ use wirelane::frame::{Batch, Frame};
 use wirelane::pipeline::Consumer;
 use wirelane::port::Rx;
 use wirelane_gen::Signature;
-use wirelane_gen::signature::Key;
+use wirelane_gen::signature::SignatureKey;
 
 use super::clocks::Clocks;
 use super::record::ThreadRecord;
@@ -20,13 +20,13 @@ const PATIENCE: Duration = Duration::from_millis(10);
 
 /// The data of one trial that the receiving threads need.
 pub(super) struct TrialParameters {
-    key: Key,
-    earlier: Option<Key>,
+    key: SignatureKey,
+    earlier: Option<SignatureKey>,
     seen: SeenPackets,
 }
 
 impl TrialParameters {
-    pub(super) fn new(expected: &Expectation, earlier: Option<Key>) -> Self {
+    pub(super) fn new(expected: &Expectation, earlier: Option<SignatureKey>) -> Self {
         Self { key: expected.key, earlier, seen: SeenPackets::new(expected) }
     }
 }

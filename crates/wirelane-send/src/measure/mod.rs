@@ -28,6 +28,6 @@ mod record;
 mod seen;
 
 pub use self::latency::Latency;
-pub use self::receiver::{Progress, Receiver};
+pub use self::receiver::{MeasureProgress, SignedReceiver};
 pub use self::record::{Arrivals, Heard};
 pub use self::seen::Expectation;

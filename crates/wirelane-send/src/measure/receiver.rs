@@ -11,7 +11,7 @@ use wirelane::pipeline::{Running, Threads};
 use wirelane::placement::Placement;
 use wirelane::port::{self, OpenOptions, Port, PortInfo, Spec};
 use wirelane::{QueueMask, QueueSet};
-use wirelane_gen::signature::Key;
+use wirelane_gen::signature::SignatureKey;
 
 use super::listener::{Listener, ListenerBoard, ThreadCounters, TrialParameters};
 use super::record::Heard;
@@ -24,25 +24,25 @@ const LOOK: Duration = Duration::from_millis(2);
 
 /// Measures the signed packets of a port, with a thread per queue. The port stays open between
 /// trials.
-pub struct Receiver {
+pub struct SignedReceiver {
     running: Running<Listener>,
     board: Arc<ListenerBoard>,
     live: Vec<Arc<ThreadCounters>>,
-    earlier: Option<Key>,
+    earlier: Option<SignatureKey>,
     dropped: Option<u64>,
     name: String,
 }
 
 /// Packets received so far in the current trial.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Progress {
+pub struct MeasureProgress {
     /// Signed packets, including copies.
     pub signed: u64,
     /// Other packets.
     pub other: u64,
 }
 
-impl Receiver {
+impl SignedReceiver {
     /// Options for a receiving port: it gets copies of incoming packets with little delay.
     pub fn options(placement: &Placement) -> OpenOptions {
         let received =
@@ -93,9 +93,9 @@ impl Receiver {
     }
 
     /// Packets received so far.
-    pub fn progress(&self) -> Progress {
+    pub fn progress(&self) -> MeasureProgress {
         let sum = |of: fn(&ThreadCounters) -> u64| self.live.iter().map(|live| of(live)).sum();
-        Progress {
+        MeasureProgress {
             signed: sum(|live| live.signed.load(Ordering::Relaxed)),
             other: sum(|live| live.other.load(Ordering::Relaxed)),
         }

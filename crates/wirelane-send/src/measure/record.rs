@@ -185,7 +185,7 @@ impl ThreadRecord {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use wirelane_gen::signature::Key;
+    use wirelane_gen::signature::SignatureKey;
 
     use super::*;
     use crate::measure::Expectation;
@@ -211,7 +211,7 @@ mod tests {
                 }
                 at += 1;
             }
-            let seen = SeenPackets::new(&Expectation { key: Key(1), packets: vec![0, packets] });
+            let seen = SeenPackets::new(&Expectation { key: SignatureKey(1), packets: vec![0, packets] });
             let mut records: Vec<_> = (0..queues).map(|_| ThreadRecord::new(2)).collect();
             let mut copies = 0;
             for sequence in &arrived {

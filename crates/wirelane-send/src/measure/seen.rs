@@ -2,13 +2,13 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use wirelane_gen::signature::Key;
+use wirelane_gen::signature::SignatureKey;
 
 /// The packets that a trial will send: determines the size of the bit map.
 #[derive(Clone, Debug)]
 pub struct Expectation {
     /// The key of its signatures. Each trial needs a different key.
-    pub key: Key,
+    pub key: SignatureKey,
     /// The largest number of packets of each flow, by flow number.
     pub packets: Vec<u64>,
 }
@@ -67,7 +67,8 @@ mod tests {
 
     #[test]
     fn flows_have_bits_of_their_own() {
-        let seen = SeenPackets::new(&Expectation { key: Key(1), packets: vec![64, 0, 65] });
+        let seen =
+            SeenPackets::new(&Expectation { key: SignatureKey(1), packets: vec![64, 0, 65] });
         assert_eq!(seen.flows(), 3);
         for (flow, bits) in [(0, 64), (2, 128)] {
             for sequence in 0..bits {
@@ -84,7 +85,7 @@ mod tests {
     #[test]
     fn the_memory_is_bounded() {
         let packets = vec![u64::MAX / 2, 0, u64::MAX / 2];
-        let seen = SeenPackets::new(&Expectation { key: Key(1), packets });
+        let seen = SeenPackets::new(&Expectation { key: SignatureKey(1), packets });
         assert!(seen.words.len() as u64 * BITS <= Expectation::MOST_BITS + 2 * BITS);
         assert_eq!(seen.is_first(2, Expectation::MOST_BITS / 2 - 100), Some(true));
         assert_eq!(seen.is_first(2, Expectation::MOST_BITS), None);
@@ -92,7 +93,7 @@ mod tests {
 
     #[test]
     fn two_threads_agree_on_who_was_first() {
-        let seen = SeenPackets::new(&Expectation { key: Key(1), packets: vec![10_000] });
+        let seen = SeenPackets::new(&Expectation { key: SignatureKey(1), packets: vec![10_000] });
         let count = || (0..10_000).filter(|k| seen.is_first(0, *k) == Some(true)).count();
         let firsts = std::thread::scope(|scope| {
             let [one, other] = [(); 2].map(|()| scope.spawn(count));

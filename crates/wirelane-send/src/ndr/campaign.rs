@@ -5,10 +5,10 @@ use std::time::Duration;
 use wirelane::{Error, Result};
 
 use super::goal::{Goal, Shot};
-use super::report::{BackToBack, LossPoint, Report, SizeReport, Summary, Throughput};
-use super::search::{Method, Probe, Search};
-use super::tester::{Moment, Passage, Tester};
-use super::traffic::Load;
+use super::report::{BackToBack, LossPoint, NdrReport, SizeReport, Throughput, TrialSummary};
+use super::search::{Method, Probe, RateSearch};
+use super::tester::{Passage, Tester, TrialMoment};
+use super::traffic::TrialLoad;
 
 /// The tests to run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,15 +51,15 @@ pub struct Campaign {
 
 /// Progress of a campaign.
 #[derive(Clone, Debug)]
-pub struct Step<'a> {
+pub struct CampaignStep<'a> {
     /// The frame size.
     pub frame: Option<usize>,
     /// The current measurement.
     pub doing: &'a str,
     /// The load of the trial.
-    pub load: Load,
+    pub load: TrialLoad,
     /// The progress of each direction.
-    pub moments: &'a [Moment],
+    pub moments: &'a [TrialMoment],
     /// The result, after the end of the trial.
     pub result: Option<&'a [Passage]>,
 }
@@ -82,10 +82,14 @@ impl Campaign {
     ///
     /// # Errors
     /// A trial fails.
-    pub fn run(&self, tester: &mut Tester, watch: &mut dyn FnMut(&Step<'_>)) -> Result<Report> {
+    pub fn run(
+        &self,
+        tester: &mut Tester,
+        watch: &mut dyn FnMut(&CampaignStep<'_>),
+    ) -> Result<NdrReport> {
         let directions = tester.directions.iter().map(|direction| direction.name.clone()).collect();
         let method = self.rate.is_none().then_some(self.method);
-        let mut report = Report { directions, method, ..Report::default() };
+        let mut report = NdrReport { directions, method, ..NdrReport::default() };
         let sizes: Vec<_> = match self.sizes.as_slice() {
             [] => vec![None],
             sizes => sizes.iter().copied().map(Some).collect(),
@@ -127,7 +131,7 @@ impl From<Error> for MeasureEnd {
 struct FrameSizeTrials<'a, 'b> {
     campaign: &'a Campaign,
     tester: &'a mut Tester,
-    watch: &'a mut (dyn FnMut(&Step<'_>) + 'b),
+    watch: &'a mut (dyn FnMut(&CampaignStep<'_>) + 'b),
     own: SizeReport,
     doing: &'static str,
 }
@@ -138,7 +142,7 @@ impl FrameSizeTrials<'_, '_> {
         if let Some(rate) = rate {
             self.doing = "measuring";
             let passages = self.trial(rate, duration, None)?;
-            self.own.loads.push(Summary::new(None, &passages));
+            self.own.loads.push(TrialSummary::new(None, &passages));
             return Ok(());
         }
         self.doing = "what can be sent";
@@ -156,7 +160,7 @@ impl FrameSizeTrials<'_, '_> {
             self.doing = "latency";
             for percent in LOADS {
                 let passages = self.trial(found * percent / 100.0, duration, None)?;
-                self.own.loads.push(Summary::new(Some(percent), &passages));
+                self.own.loads.push(TrialSummary::new(Some(percent), &passages));
             }
         }
         if tests.loss {
@@ -179,7 +183,7 @@ impl FrameSizeTrials<'_, '_> {
             width,
         };
         let goals = self.campaign.loss_ratios.iter().map(goal).collect();
-        let mut search = Search::new(max, goals, method);
+        let mut search = RateSearch::new(max, goals, method);
         let outcome = loop {
             let Some(Probe { rate, duration }) = search.probe() else { break Ok(()) };
             match self.trial(rate, duration, None) {
@@ -243,15 +247,15 @@ impl FrameSizeTrials<'_, '_> {
         duration: Duration,
         packets: Option<u64>,
     ) -> Result<Vec<Passage>, MeasureEnd> {
-        let load = Load { len: self.own.length, rate, duration, packets };
+        let load = TrialLoad { len: self.own.length, rate, duration, packets };
         let (frame, doing) = (self.own.frame, self.doing);
-        let step = Step { frame, doing, load, moments: &[], result: None };
+        let step = CampaignStep { frame, doing, load, moments: &[], result: None };
         let watch = &mut *self.watch;
         let passages = self.tester.trial(&load, &mut |moments| {
-            watch(&Step { moments, ..step.clone() });
+            watch(&CampaignStep { moments, ..step.clone() });
         })?;
         let passages = passages.ok_or(MeasureEnd::Halted)?;
-        (self.watch)(&Step { result: Some(&passages), ..step });
+        (self.watch)(&CampaignStep { result: Some(&passages), ..step });
         Ok(passages)
     }
 }

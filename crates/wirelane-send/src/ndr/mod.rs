@@ -20,12 +20,13 @@ mod tally;
 mod tester;
 mod traffic;
 
-pub use self::campaign::{Campaign, Step, Tests};
+pub use self::campaign::{Campaign, CampaignStep, Tests};
 pub use self::goal::{Goal, Shot};
 pub use self::report::{
-    BackToBack, Delay, Flow, LossPoint, Report, SizeReport, Summary, Throughput, Way,
+    BackToBack, DirectionReport, LatencySummary, LossPoint, NdrReport, SizeReport, StreamReport,
+    Throughput, TrialSummary,
 };
-pub use self::search::{Found, Method, Probe, Search};
+pub use self::search::{GoalResult, Method, Probe, RateSearch};
 pub use self::streams::Streams;
-pub use self::tester::{Direction, Moment, Passage, Stream, Tester};
-pub use self::traffic::{Ends, Load, Network, Traffic, Udp};
+pub use self::tester::{Passage, StreamResult, TestDirection, Tester, TrialMoment};
+pub use self::traffic::{NetworkAddresses, Traffic, TrafficEnds, TrialLoad, UdpStream};

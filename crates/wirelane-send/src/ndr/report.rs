@@ -2,14 +2,14 @@
 
 use serde::Serialize;
 
-use super::search::{Found, Method};
-use super::tester::{Passage, Stream};
+use super::search::{GoalResult, Method};
+use super::tester::{Passage, StreamResult};
 use crate::measure::Latency;
 
 /// The report of a campaign.
 #[derive(Clone, Debug, Default, Serialize)]
 #[non_exhaustive]
-pub struct Report {
+pub struct NdrReport {
     /// The directions, which are measured at the same time.
     pub directions: Vec<String>,
     /// The search method.
@@ -36,7 +36,7 @@ pub struct SizeReport {
     /// The highest rates that passed (RFC 2544, section 26.1), one for each loss ratio.
     pub throughput: Vec<Throughput>,
     /// Trials with latencies, at shares of the first throughput or at a given rate (section 26.2).
-    pub loads: Vec<Summary>,
+    pub loads: Vec<TrialSummary>,
     /// The frame loss rate by load (section 26.3).
     pub loss_curve: Vec<LossPoint>,
     /// The longest burst without loss (section 26.4).
@@ -78,7 +78,7 @@ pub struct Throughput {
 impl Throughput {
     /// `limit` is the requested highest rate, if the sender reached it.
     pub(super) fn new(
-        found: Found,
+        found: GoalResult,
         loss_ratio: f64,
         length: Option<usize>,
         limit: Option<f64>,
@@ -103,7 +103,7 @@ impl Throughput {
 /// The result of one trial.
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
-pub struct Summary {
+pub struct TrialSummary {
     /// The load in percent of the throughput; `None` for a given rate.
     pub percent: Option<f64>,
     /// Requested packets per second in each direction; `None` for as fast as possible.
@@ -111,17 +111,17 @@ pub struct Summary {
     /// The sending time in seconds.
     pub duration_s: f64,
     /// Results by direction.
-    pub directions: Vec<Way>,
+    pub directions: Vec<DirectionReport>,
 }
 
-impl Summary {
+impl TrialSummary {
     pub(super) fn new(percent: Option<f64>, passages: &[Passage]) -> Self {
         let load = passages.first().map(|passage| passage.load);
         Self {
             percent,
             asked_pps: load.map(|load| load.rate).filter(|rate| rate.is_finite()),
             duration_s: load.map_or(0.0, |load| load.duration.as_secs_f64()),
-            directions: passages.iter().map(Way::new).collect(),
+            directions: passages.iter().map(DirectionReport::new).collect(),
         }
     }
 }
@@ -129,7 +129,7 @@ impl Summary {
 /// One direction of a trial.
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
-pub struct Way {
+pub struct DirectionReport {
     /// The name of the direction.
     pub name: String,
     /// Packets sent.
@@ -163,12 +163,12 @@ pub struct Way {
     /// The number of RX queues that received packets.
     pub queues: u32,
     /// Latencies; `null` without packets.
-    pub latency: Option<Delay>,
+    pub latency: Option<LatencySummary>,
     /// Results by stream.
-    pub flows: Vec<Flow>,
+    pub flows: Vec<StreamReport>,
 }
 
-impl Way {
+impl DirectionReport {
     fn new(passage: &Passage) -> Self {
         let (heard, total) = (&passage.heard, &passage.heard.total);
         let lost = passage.lost();
@@ -189,8 +189,8 @@ impl Way {
             stale: heard.stale,
             receiver_dropped: heard.dropped,
             queues: total.queues,
-            latency: total.latency.as_ref().and_then(Delay::new),
-            flows: passage.streams.iter().map(Flow::new).collect(),
+            latency: total.latency.as_ref().and_then(LatencySummary::new),
+            flows: passage.streams.iter().map(StreamReport::new).collect(),
         }
     }
 }
@@ -198,7 +198,7 @@ impl Way {
 /// One stream of a trial.
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
-pub struct Flow {
+pub struct StreamReport {
     /// Its name.
     pub name: String,
     /// Packets sent.
@@ -218,11 +218,11 @@ pub struct Flow {
     pub queues: u32,
     /// Latencies; `null` without packets, or with more than 4096 flows (streams times sending
     /// threads).
-    pub latency: Option<Delay>,
+    pub latency: Option<LatencySummary>,
 }
 
-impl Flow {
-    fn new(stream: &Stream) -> Self {
+impl StreamReport {
+    fn new(stream: &StreamResult) -> Self {
         let arrivals = &stream.arrivals;
         Self {
             name: stream.name.clone(),
@@ -233,7 +233,7 @@ impl Flow {
             reordered: arrivals.reordered,
             reordering_extent: arrivals.extent,
             queues: arrivals.queues,
-            latency: arrivals.latency.as_ref().and_then(Delay::new),
+            latency: arrivals.latency.as_ref().and_then(LatencySummary::new),
         }
     }
 }
@@ -241,7 +241,7 @@ impl Flow {
 /// Latencies in nanoseconds.
 #[derive(Clone, Copy, Debug, Serialize)]
 #[non_exhaustive]
-pub struct Delay {
+pub struct LatencySummary {
     /// The shortest latency.
     pub min_ns: u64,
     /// The mean.
@@ -262,7 +262,7 @@ pub struct Delay {
     pub packets: u64,
 }
 
-impl Delay {
+impl LatencySummary {
     fn new(latency: &Latency) -> Option<Self> {
         (latency.packets() > 0).then(|| Self {
             min_ns: latency.min(),
@@ -312,7 +312,8 @@ mod tests {
 
     #[test]
     fn a_limit_of_the_user_is_not_the_sender() {
-        let found = Found { rate: 5e3, asked: 5e3, sender_bound: true, ..Found::default() };
+        let found =
+            GoalResult { rate: 5e3, asked: 5e3, sender_bound: true, ..GoalResult::default() };
         let bounds = |found, limit| {
             let Throughput { sender_bound, at_max_rate, .. } =
                 Throughput::new(found, 0.0, None, limit);
@@ -321,9 +322,9 @@ mod tests {
         assert_eq!(bounds(found, Some(5e3)), (false, true));
         assert_eq!(bounds(found, None), (true, false));
         // The requested rate is 5,000, but the sender reached 4,000 in all trials.
-        let late = Found { rate: 4e3, asked: 4e3, ..found };
+        let late = GoalResult { rate: 4e3, asked: 4e3, ..found };
         assert_eq!(bounds(late, Some(5e3)), (true, false));
-        let path = Found { sender_bound: false, rate: 3e3, asked: 3e3, ..found };
+        let path = GoalResult { sender_bound: false, rate: 3e3, asked: 3e3, ..found };
         assert_eq!(bounds(path, Some(5e3)), (false, false));
     }
 }

@@ -34,7 +34,7 @@ pub struct Probe {
 
 /// The result for one goal.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Found {
+pub struct GoalResult {
     /// The highest rate that passed, in packets per second, as measured at the sender; 0 for none.
     pub rate: f64,
     /// The requested value of that rate; equal to `rate` if the sender never reached it.
@@ -56,7 +56,7 @@ pub struct Found {
 
 /// The search for the highest rate that passes, for one goal or several at once.
 #[derive(Clone, Debug)]
-pub struct Search {
+pub struct RateSearch {
     goals: Vec<Goal>,
     method: Method,
     min: f64,
@@ -81,7 +81,7 @@ struct Tried {
     is_late: bool,
 }
 
-impl Search {
+impl RateSearch {
     /// The limits of the tolerated shortfall of the sender, as a share. Between them it is the
     /// width of the goal.
     const SHORT: (f64, f64) = (0.001, 0.05);
@@ -126,7 +126,7 @@ impl Search {
         }
     }
 
-    /// Reports the result of the trial that [`Search::probe`] returned.
+    /// Reports the result of the trial that [`RateSearch::probe`] returned.
     pub fn tell(&mut self, probe: Probe, shot: Shot) {
         let position = match self.tried.binary_search_by(|one| one.rate.total_cmp(&probe.rate)) {
             Ok(position) => position,
@@ -159,14 +159,15 @@ impl Search {
     }
 
     /// The result for each goal, possibly preliminary.
-    pub fn found(&self) -> Vec<Found> {
+    pub fn found(&self) -> Vec<GoalResult> {
         let void_trials = self.tried.iter().map(|one| u64::from(one.void)).sum();
         let found = |(position, goal): (usize, &Goal)| {
             let (lower, upper) = self.bounds(goal);
             let failed = upper.map(|upper| upper.rate);
             let sender_late = upper.is_some_and(|upper| upper.is_late);
             let complete = self.at.0 > position;
-            let known = Found { failed, complete, void_trials, sender_late, ..Found::default() };
+            let known =
+                GoalResult { failed, complete, void_trials, sender_late, ..GoalResult::default() };
             let Some(lower) = lower else { return known };
             let sender_bound = lower.rate >= self.max;
             let full = lower.shots.iter().filter(|shot| shot.duration >= goal.duration);
@@ -176,7 +177,7 @@ impl Search {
             };
             let (rate, forwarded) = (mean(|shot| shot.rate), mean(Shot::forwarded));
             let asked = if lower.void < Self::ATTEMPTS { lower.rate } else { rate };
-            Found { rate, asked, forwarded, sender_bound, ..known }
+            GoalResult { rate, asked, forwarded, sender_bound, ..known }
         };
         self.goals.iter().enumerate().map(found).collect()
     }
@@ -336,7 +337,7 @@ mod tests {
 
     /// Searches with a sender that reaches `able`. Returns the result, the number of trials, and
     /// their total seconds.
-    fn search(mut search: Search, path: &Bottleneck) -> (Vec<Found>, u32, f64) {
+    fn search(mut search: RateSearch, path: &Bottleneck) -> (Vec<GoalResult>, u32, f64) {
         let (mut trials, mut seconds) = (0, 0.0);
         while let Some(probe) = search.probe() {
             trials += 1;
@@ -362,7 +363,7 @@ mod tests {
     #[test]
     fn the_sender_is_found_out() {
         for method in BOTH {
-            let new = || Search::new(1e6, vec![goal(0.0, 0.02)], method);
+            let new = || RateSearch::new(1e6, vec![goal(0.0, 0.02)], method);
             let (found, trials, _) = search(new(), &bottleneck(2e6));
             assert!(found[0].sender_bound && found[0].rate == 1e6, "{found:?}");
             assert_eq!(found[0].asked, 1e6);
@@ -377,8 +378,8 @@ mod tests {
 
     /// Searches up to 8/3 of the passing rate. In trials for which `is_held_up` is true, the sender
     /// reaches 90 % of the rate, and a packet is lost.
-    fn held_up(method: Method, mut is_held_up: impl FnMut(f64, u32) -> bool) -> (Found, u32) {
-        let mut search = Search::new(8e5, vec![goal(0.0, 0.01)], method);
+    fn held_up(method: Method, mut is_held_up: impl FnMut(f64, u32) -> bool) -> (GoalResult, u32) {
+        let mut search = RateSearch::new(8e5, vec![goal(0.0, 0.01)], method);
         let mut trials = 0;
         while let Some(probe) = search.probe() {
             trials += 1;
@@ -401,7 +402,7 @@ mod tests {
             // Every other trial is delayed.
             let (found, again) = held_up(method, |_, trial| trial % 2 == 1);
             assert_eq!(u64::from(again - trials), found.void_trials);
-            assert_eq!(Found { void_trials: 0, ..found }, undisturbed);
+            assert_eq!(GoalResult { void_trials: 0, ..found }, undisturbed);
         }
     }
 
@@ -418,11 +419,11 @@ mod tests {
     fn nothing_passes() {
         for method in BOTH {
             let (found, trials, _) =
-                search(Search::new(1e6, vec![goal(0.0, 0.02)], method), &bottleneck(0.0));
+                search(RateSearch::new(1e6, vec![goal(0.0, 0.02)], method), &bottleneck(0.0));
             assert!(found[0].rate == 0.0 && !found[0].sender_bound, "{found:?}");
             assert!(trials <= 40, "{trials}");
             let (found, trials, _) =
-                search(Search::new(0.0, vec![goal(0.0, 0.02)], method), &bottleneck(1.0));
+                search(RateSearch::new(0.0, vec![goal(0.0, 0.02)], method), &bottleneck(1.0));
             assert!(found[0].rate == 0.0 && trials == 0, "{found:?}");
         }
     }
@@ -430,7 +431,7 @@ mod tests {
     #[test]
     fn several_goals_share_their_trials() {
         let goals = vec![goal(0.0, 0.01), goal(0.005, 0.01)];
-        let (found, trials, _) = search(Search::new(1e6, goals, Method::Mlr), &bottleneck(3e5));
+        let (found, trials, _) = search(RateSearch::new(1e6, goals, Method::Mlr), &bottleneck(3e5));
         assert!((found[0].rate / 3e5 - 1.0).abs() < 0.011, "{found:?}");
         // At this higher rate, half a percent is lost.
         assert!((found[1].rate / (3e5 / 0.995) - 1.0).abs() < 0.011, "{found:?}");
@@ -439,8 +440,9 @@ mod tests {
 
     #[test]
     fn the_faster_search_is_faster() {
-        let seconds =
-            |method| search(Search::new(1e7, vec![goal(0.0, 0.005)], method), &bottleneck(1.2e6)).2;
+        let seconds = |method| {
+            search(RateSearch::new(1e7, vec![goal(0.0, 0.005)], method), &bottleneck(1.2e6)).2
+        };
         let [bisection, mlr] = BOTH.map(seconds);
         assert!(mlr < 0.7 * bisection, "{mlr} {bisection}");
     }
@@ -454,7 +456,7 @@ mod tests {
             let path = Bottleneck { buffer: limit * buffer, ..bottleneck(limit) };
             let method = BOTH[usize::from(mlr)];
             let (found, trials, _) =
-                search(Search::new(max, vec![goal(0.0, 0.02)], method), &path);
+                search(RateSearch::new(max, vec![goal(0.0, 0.02)], method), &path);
             let found = found[0];
             prop_assert!(!found.sender_bound && found.complete);
             let most = limit * (1.0 + buffer) + 1.0;
@@ -465,7 +467,7 @@ mod tests {
         #[test]
         fn chance_does_not_keep_it_from_ending(seed: u64, exceed in 0.0_f64..0.9) {
             let goal = Goal { exceed_ratio: exceed, duration_sum: 4 * SECOND, ..goal(0.0, 0.02) };
-            let mut search = Search::new(1e6, vec![goal], Method::Mlr);
+            let mut search = RateSearch::new(1e6, vec![goal], Method::Mlr);
             let mut state = seed | 1;
             for trials in 0.. {
                 prop_assert!(trials < 2000);

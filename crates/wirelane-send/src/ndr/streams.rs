@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use wirelane::{Error, Result};
-use wirelane_gen::signature::Key;
-use wirelane_gen::{Generator, Lane, Rate, Sizes, Source, Stream};
+use wirelane_gen::signature::SignatureKey;
+use wirelane_gen::{Generator, PacketSource, Rate, Sizes, Stream, ThreadShare};
 
-use super::traffic::{Load, Traffic};
+use super::traffic::{Traffic, TrialLoad};
 
 /// Streams that divide the rate of a load in proportion to their own rates. Their templates reserve
 /// room for a [signature](wirelane_gen::signature).
@@ -39,7 +39,7 @@ impl Streams {
     }
 
     /// The number of packets of each stream.
-    fn counts(&self, load: &Load) -> impl Iterator<Item = u64> {
+    fn counts(&self, load: &TrialLoad) -> impl Iterator<Item = u64> {
         let all = load.packets() as f64;
         self.shares.iter().map(move |share| (all * share).round().max(1.0) as u64)
     }
@@ -50,12 +50,17 @@ impl Traffic for Streams {
         self.streams.iter().map(|stream| stream.name.clone()).collect()
     }
 
-    fn packets(&self, load: &Load, _: Lane) -> Vec<u64> {
+    fn packets(&self, load: &TrialLoad, _: ThreadShare) -> Vec<u64> {
         // The generator distributes packets to lanes, so this bound is the total of all lanes.
         self.counts(load).collect()
     }
 
-    fn source(&self, load: &Load, lane: Lane, key: Key) -> Result<Box<dyn Source>> {
+    fn source(
+        &self,
+        load: &TrialLoad,
+        lane: ThreadShare,
+        key: SignatureKey,
+    ) -> Result<Box<dyn PacketSource>> {
         let failed = |cause: String| Error::usage("streams", cause);
         let mut streams = Vec::new();
         for ((stream, share), count) in self.streams.iter().zip(&self.shares).zip(self.counts(load))
@@ -101,15 +106,15 @@ mod tests {
         let traffic = Streams::new(own.into()).unwrap();
         for (rate, len) in [(400.0, None), (f64::INFINITY, Some(1000))] {
             let duration = Duration::from_secs(1);
-            let load = Load { len, rate, duration, packets: Some(400) };
-            assert_eq!(traffic.packets(&load, Lane::ALL), [100, 300]);
-            let mut source = traffic.source(&load, Lane::ALL, Key(3)).unwrap();
+            let load = TrialLoad { len, rate, duration, packets: Some(400) };
+            assert_eq!(traffic.packets(&load, ThreadShare::ALL), [100, 300]);
+            let mut source = traffic.source(&load, ThreadShare::ALL, SignatureKey(3)).unwrap();
             let mut counts = [0; 2];
             while let Some(departure) = source.next().unwrap() {
                 assert_eq!(departure.len, len.unwrap_or(60));
                 let mut packet = vec![0; departure.len];
                 source.write(&mut packet, 5);
-                let signature = Signature::parse(Key(3), &packet).unwrap();
+                let signature = Signature::parse(SignatureKey(3), &packet).unwrap();
                 let count = &mut counts[signature.flow as usize];
                 assert_eq!((signature.sequence, signature.flow), (*count, departure.stream));
                 *count += 1;
@@ -124,7 +129,7 @@ mod tests {
         assert!(Streams::new(vec![stream("bare", Rate::Max, 0)]).is_err());
         let traffic = Streams::new(vec![stream("one", Rate::Max, LEN)]).unwrap();
         let load =
-            Load { len: Some(59), rate: 1.0, duration: Duration::from_secs(1), packets: None };
-        assert!(traffic.source(&load, Lane::ALL, Key(0)).is_err());
+            TrialLoad { len: Some(59), rate: 1.0, duration: Duration::from_secs(1), packets: None };
+        assert!(traffic.source(&load, ThreadShare::ALL, SignatureKey(0)).is_err());
     }
 }

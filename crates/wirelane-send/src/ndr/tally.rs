@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use wirelane_gen::{Departure, Source};
+use wirelane_gen::{Departure, PacketSource};
 
 /// Packets sent by a lane. One thread writes, any thread reads.
 pub(super) struct LaneTally {
@@ -37,7 +37,7 @@ impl LaneTally {
 
 /// A source whose packets are counted.
 pub(super) struct Tallied {
-    pub(super) source: Box<dyn Source>,
+    pub(super) source: Box<dyn PacketSource>,
     pub(super) tally: Arc<LaneTally>,
     /// The source ends this many nanoseconds after its first packet.
     pub(super) limit: u64,
@@ -46,12 +46,12 @@ pub(super) struct Tallied {
 }
 
 impl Tallied {
-    pub(super) fn new(source: Box<dyn Source>, tally: Arc<LaneTally>, limit: u64) -> Self {
+    pub(super) fn new(source: Box<dyn PacketSource>, tally: Arc<LaneTally>, limit: u64) -> Self {
         Self { source, tally, limit, stream: 0, over: false }
     }
 }
 
-impl Source for Tallied {
+impl PacketSource for Tallied {
     fn next(&mut self) -> wirelane_gen::Result<Option<Departure>> {
         if self.over {
             return Ok(None);

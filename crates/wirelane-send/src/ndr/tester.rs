@@ -10,13 +10,13 @@ use wirelane::placement::Placement;
 use wirelane::port::{self, OpenOptions, PortInfo, Spec};
 use wirelane::session::Session;
 use wirelane::{Error, Result};
-use wirelane_gen::Lane;
-use wirelane_gen::signature::{self, Key};
+use wirelane_gen::ThreadShare;
+use wirelane_gen::signature::{self, SignatureKey};
 
 use super::goal::Shot;
 use super::tally::{LaneTally, Tallied};
-use super::traffic::{Load, Traffic};
-use crate::measure::{Arrivals, Expectation, Heard, Receiver};
+use super::traffic::{Traffic, TrialLoad};
+use crate::measure::{Arrivals, Expectation, Heard, SignedReceiver};
 use crate::pacer::Pacing;
 use crate::session::{SendConfig, Sending};
 use crate::sockets;
@@ -25,13 +25,13 @@ use crate::sockets;
 const LOOK: Duration = Duration::from_millis(50);
 
 /// One direction through the device under test.
-pub struct Direction {
+pub struct TestDirection {
     /// A name such as `eth0 → eth1`.
     pub name: String,
     /// The sending port.
     pub sender: Spec,
     /// The receiving port.
-    pub receiver: Receiver,
+    pub receiver: SignedReceiver,
     /// The packets to send.
     pub traffic: Arc<dyn Traffic>,
 }
@@ -43,7 +43,7 @@ pub struct Passage {
     /// The name of the direction.
     pub name: String,
     /// The requested load.
-    pub load: Load,
+    pub load: TrialLoad,
     /// Packets sent.
     pub sent: u64,
     /// Packets that the sender generated but could not send.
@@ -53,12 +53,12 @@ pub struct Passage {
     /// All received packets.
     pub heard: Heard,
     /// Results by stream.
-    pub streams: Vec<Stream>,
+    pub streams: Vec<StreamResult>,
 }
 
 /// The result of one stream.
 #[derive(Clone, Debug)]
-pub struct Stream {
+pub struct StreamResult {
     /// Its name.
     pub name: String,
     /// Packets generated. They include packets of the stream that are [`unsent`](Passage::unsent).
@@ -82,7 +82,7 @@ impl Passage {
 
 /// Progress of a trial in one direction.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Moment {
+pub struct TrialMoment {
     /// Packets generated.
     pub sent: u64,
     /// Packets received, including copies.
@@ -92,7 +92,7 @@ pub struct Moment {
 /// Runs trials.
 pub struct Tester {
     /// The directions. All of them send at the same time.
-    pub directions: Vec<Direction>,
+    pub directions: Vec<TestDirection>,
     /// The CPUs of the sending threads.
     pub placement: Placement,
     /// The largest number of sending threads per direction; `None` for one per TX queue.
@@ -112,7 +112,7 @@ impl Tester {
     pub const LONGEST_SETTLE: Duration = Duration::from_secs(5);
 
     /// A tester that sends in all `directions` at once.
-    pub fn new(directions: Vec<Direction>, halt: Halt) -> Self {
+    pub fn new(directions: Vec<TestDirection>, halt: Halt) -> Self {
         // Runs at another time or on another machine get other keys.
         let seed = clock::realtime_ns() ^ u64::from(std::process::id()).rotate_left(40);
         Self {
@@ -143,12 +143,12 @@ impl Tester {
     /// A port cannot be opened, or sending or receiving fails.
     pub fn trial(
         &mut self,
-        load: &Load,
-        watch: &mut dyn FnMut(&[Moment]),
+        load: &TrialLoad,
+        watch: &mut dyn FnMut(&[TrialMoment]),
     ) -> Result<Option<Vec<Passage>>> {
         self.trials += 1;
         // Each trial has a separate key, which identifies late packets of an earlier trial.
-        let key = Key((self.seed ^ self.trials).wrapping_mul(0xff51_afd7_ed55_8ccd));
+        let key = SignatureKey((self.seed ^ self.trials).wrapping_mul(0xff51_afd7_ed55_8ccd));
         let mut running = Vec::new();
         // Catching up could cause loss that the requested rate does not.
         let config = SendConfig::default()
@@ -190,7 +190,12 @@ struct Under {
 }
 
 impl Under {
-    fn way(direction: &mut Direction, load: &Load, key: Key, config: &SendConfig) -> Result<Self> {
+    fn way(
+        direction: &mut TestDirection,
+        load: &TrialLoad,
+        key: SignatureKey,
+        config: &SendConfig,
+    ) -> Result<Self> {
         let options = OpenOptions::default()
             .receive(false)
             .transmit(true)
@@ -204,7 +209,7 @@ impl Under {
         // times.
         let limit = if load.rate.is_infinite() { limit } else { u64::MAX };
         let mut lanes = Vec::new();
-        let mut make = |lane: Lane| {
+        let mut make = |lane: ThreadShare| {
             if lane.index == 0 {
                 let expected = expectation(traffic.as_ref(), load, lane.of, key)?;
                 receiver.begin(&expected);
@@ -218,9 +223,9 @@ impl Under {
         Ok(Self { sending, lanes })
     }
 
-    fn moment((under, direction): (&Self, &Direction)) -> Moment {
+    fn moment((under, direction): (&Self, &TestDirection)) -> TrialMoment {
         let sent = under.lanes.iter().map(|lane| lane.packets()).sum();
-        Moment { sent, received: direction.receiver.progress().signed }
+        TrialMoment { sent, received: direction.receiver.progress().signed }
     }
 
     fn join(self) -> Result<DirectionSent> {
@@ -235,11 +240,16 @@ impl Under {
 }
 
 /// The largest number of packets of each stream on each of `lanes`.
-fn expectation(traffic: &dyn Traffic, load: &Load, lanes: u32, key: Key) -> Result<Expectation> {
-    let of_lane = |index| traffic.packets(load, Lane { index, of: lanes });
+fn expectation(
+    traffic: &dyn Traffic,
+    load: &TrialLoad,
+    lanes: u32,
+    key: SignatureKey,
+) -> Result<Expectation> {
+    let of_lane = |index| traffic.packets(load, ThreadShare { index, of: lanes });
     let by_lane: Vec<_> = (0..lanes).map(of_lane).collect();
     let streams = by_lane.first().map_or(0, Vec::len);
-    let most = Lane { index: lanes.saturating_sub(1), of: lanes };
+    let most = ThreadShare { index: lanes.saturating_sub(1), of: lanes };
     if streams > 0 && signature::flow(streams as u32 - 1, most).is_none() {
         let cause = format!(
             "{streams} streams on {lanes} threads are more flows than a signature can name"
@@ -258,7 +268,7 @@ struct DirectionSent {
 }
 
 impl DirectionSent {
-    fn passage(self, direction: &Direction, load: &Load, heard: Heard) -> Passage {
+    fn passage(self, direction: &TestDirection, load: &TrialLoad, heard: Heard) -> Passage {
         let lanes = self.lanes.len();
         let by_lane: Vec<Vec<u64>> =
             self.lanes.iter().map(|lane| lane.streams().collect()).collect();
@@ -269,7 +279,7 @@ impl DirectionSent {
                 arrivals.queues = arrivals.queues.max(flow.queues);
             }
             let sent = by_lane.iter().filter_map(|lane| lane.get(number)).sum();
-            Stream { name, sent, arrivals }
+            StreamResult { name, sent, arrivals }
         });
         let streams = streams.collect();
         let name = direction.name.clone();
@@ -279,7 +289,7 @@ impl DirectionSent {
 
     /// The achieved rate: the intervals between the packets, divided by the time from the first to
     /// the last departure.
-    fn rate(&self, load: &Load) -> f64 {
+    fn rate(&self, load: &TrialLoad) -> f64 {
         let spans = self.lanes.iter().filter_map(|lane| lane.span());
         let span = spans.reduce(|(a, b), (c, d)| (a.min(c), b.max(d)));
         let Some((first, last)) = span.filter(|_| self.sent > 1) else {

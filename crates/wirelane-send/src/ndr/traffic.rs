@@ -4,13 +4,13 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
 use wirelane::{Error, Result};
-use wirelane_gen::signature::{self, Key};
-use wirelane_gen::{Departure, Lane, Signature, Source};
+use wirelane_gen::signature::{self, SignatureKey};
+use wirelane_gen::{Departure, PacketSource, Signature, ThreadShare};
 use wirelane_wire::{MacAddr, packet};
 
 /// The load of one trial in one direction.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Load {
+pub struct TrialLoad {
     /// Bytes of every packet, without frame check sequence; `None` for the lengths of the traffic.
     pub len: Option<usize>,
     /// Packets per second in total; infinite for as fast as possible.
@@ -21,7 +21,7 @@ pub struct Load {
     pub packets: Option<u64>,
 }
 
-impl Load {
+impl TrialLoad {
     /// Packets per second, more than any port can send: bounds the number of packets of a trial
     /// without a rate.
     const FASTEST: f64 = 150e6;
@@ -39,26 +39,31 @@ pub trait Traffic: Send + Sync {
     fn streams(&self) -> Vec<String>;
 
     /// The largest number of packets that each stream sends on this lane.
-    fn packets(&self, load: &Load, lane: Lane) -> Vec<u64>;
+    fn packets(&self, load: &TrialLoad, lane: ThreadShare) -> Vec<u64>;
 
     /// The packets of a lane, each signed with `key` and the [`flow`](signature::flow) of its
     /// stream and lane.
     ///
     /// # Errors
     /// The packets cannot have the length of `load`.
-    fn source(&self, load: &Load, lane: Lane, key: Key) -> Result<Box<dyn Source>>;
+    fn source(
+        &self,
+        load: &TrialLoad,
+        lane: ThreadShare,
+        key: SignatureKey,
+    ) -> Result<Box<dyn PacketSource>>;
 }
 
 /// The source and destination of packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ends<T> {
+pub struct TrafficEnds<T> {
     /// Value of the sending port.
     pub source: T,
     /// Value of the receiving port.
     pub destination: T,
 }
 
-impl<T> Ends<T> {
+impl<T> TrafficEnds<T> {
     /// Swaps source and destination.
     pub fn back(self) -> Self {
         Self { source: self.destination, destination: self.source }
@@ -67,45 +72,45 @@ impl<T> Ends<T> {
 
 /// Addresses of the network layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Network {
+pub enum NetworkAddresses {
     /// IPv4.
-    V4(Ends<Ipv4Addr>),
+    V4(TrafficEnds<Ipv4Addr>),
     /// IPv6.
-    V6(Ends<Ipv6Addr>),
+    V6(TrafficEnds<Ipv6Addr>),
 }
 
 /// One stream of UDP packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Udp {
+pub struct UdpStream {
     /// Ethernet addresses.
-    pub macs: Ends<MacAddr>,
+    pub macs: TrafficEnds<MacAddr>,
     /// Network addresses.
-    pub network: Network,
+    pub network: NetworkAddresses,
     /// UDP ports.
-    pub ports: Ends<u16>,
+    pub ports: TrafficEnds<u16>,
 }
 
-impl Udp {
+impl UdpStream {
     /// Traffic between two ports without known addresses: locally administered Ethernet addresses,
     /// so that no host accepts the packets, and IPv4 addresses that RFC 2544 (appendix C) reserves
     /// for benchmarks.
     pub fn between() -> Self {
         let mac = |end| MacAddr([0x02, b'w', b'l', 0, 0, end]);
         Self {
-            macs: Ends { source: mac(1), destination: mac(2) },
-            network: Network::V4(Ends {
+            macs: TrafficEnds { source: mac(1), destination: mac(2) },
+            network: NetworkAddresses::V4(TrafficEnds {
                 source: Ipv4Addr::new(198, 18, 0, 1),
                 destination: Ipv4Addr::new(198, 19, 0, 1),
             }),
-            ports: Ends { source: 49184, destination: 49185 },
+            ports: TrafficEnds { source: 49184, destination: 49185 },
         }
     }
 
     /// Traffic in the opposite direction.
     pub fn back(self) -> Self {
         let network = match self.network {
-            Network::V4(ends) => Network::V4(ends.back()),
-            Network::V6(ends) => Network::V6(ends.back()),
+            NetworkAddresses::V4(ends) => NetworkAddresses::V4(ends.back()),
+            NetworkAddresses::V6(ends) => NetworkAddresses::V6(ends.back()),
         };
         Self { macs: self.macs.back(), network, ports: self.ports.back() }
     }
@@ -113,8 +118,8 @@ impl Udp {
     /// A packet of `len` bytes with a payload of zeros.
     fn packet(&self, len: usize) -> Result<Vec<u8>> {
         let headers = match self.network {
-            Network::V4(_) => 14 + 20 + 8,
-            Network::V6(_) => 14 + 40 + 8,
+            NetworkAddresses::V4(_) => 14 + 20 + 8,
+            NetworkAddresses::V6(_) => 14 + 40 + 8,
         };
         let wrong = |cause: String| Error::usage("size", cause);
         if !(headers + signature::LEN..=headers + 65_000).contains(&len) {
@@ -125,14 +130,14 @@ impl Udp {
         }
         let payload = vec![0; len - headers];
         let link = packet::ethernet(self.macs.source, self.macs.destination);
-        let Ends { source, destination } = self.ports;
+        let TrafficEnds { source, destination } = self.ports;
         let mut bytes = vec![0; len];
         let written = match self.network {
-            Network::V4(ip) => link
+            NetworkAddresses::V4(ip) => link
                 .ipv4(ip.source, ip.destination)
                 .udp(source, destination, &payload)
                 .emit(&mut bytes),
-            Network::V6(ip) => link
+            NetworkAddresses::V6(ip) => link
                 .ipv6(ip.source, ip.destination)
                 .udp(source, destination, &payload)
                 .emit(&mut bytes),
@@ -142,16 +147,21 @@ impl Udp {
     }
 }
 
-impl Traffic for Udp {
+impl Traffic for UdpStream {
     fn streams(&self) -> Vec<String> {
         vec!["udp".into()]
     }
 
-    fn packets(&self, load: &Load, lane: Lane) -> Vec<u64> {
+    fn packets(&self, load: &TrialLoad, lane: ThreadShare) -> Vec<u64> {
         vec![share(load.packets(), lane)]
     }
 
-    fn source(&self, load: &Load, lane: Lane, key: Key) -> Result<Box<dyn Source>> {
+    fn source(
+        &self,
+        load: &TrialLoad,
+        lane: ThreadShare,
+        key: SignatureKey,
+    ) -> Result<Box<dyn PacketSource>> {
         /// The shortest Ethernet frame.
         const SHORTEST: usize = 60;
         Ok(Box::new(PacketCopies {
@@ -167,14 +177,14 @@ impl Traffic for Udp {
 }
 
 /// The number of packets of a lane if the lanes take `all` packets in turn.
-fn share(all: u64, lane: Lane) -> u64 {
+fn share(all: u64, lane: ThreadShare) -> u64 {
     let of = u64::from(lane.of.max(1));
     all / of + u64::from(u64::from(lane.index) < all % of)
 }
 
 /// Packets at equal intervals. The lanes take them in turn.
 struct Even {
-    lane: Lane,
+    lane: ThreadShare,
     rate: f64,
 }
 
@@ -195,13 +205,13 @@ impl Even {
 struct PacketCopies {
     packet: Vec<u8>,
     schedule: Even,
-    key: Key,
+    key: SignatureKey,
     flow: u32,
     sent: u64,
     count: u64,
 }
 
-impl Source for PacketCopies {
+impl PacketSource for PacketCopies {
     fn next(&mut self) -> wirelane_gen::Result<Option<Departure>> {
         let departure =
             || Departure { at: self.schedule.at(self.sent), len: self.packet.len(), stream: 0 };
@@ -226,35 +236,40 @@ impl Source for PacketCopies {
 mod tests {
     use super::*;
 
-    fn load(len: usize, rate: f64) -> Load {
-        Load { len: Some(len), rate, duration: Duration::from_secs(1), packets: None }
+    fn load(len: usize, rate: f64) -> TrialLoad {
+        TrialLoad { len: Some(len), rate, duration: Duration::from_secs(1), packets: None }
     }
 
     #[test]
     fn packets_are_signed_and_their_checksums_right() {
-        let v6 = Network::V6(Ends {
+        let v6 = NetworkAddresses::V6(TrafficEnds {
             source: "2001:2::1".parse().unwrap(),
             destination: "2001:2:0:1::1".parse().unwrap(),
         });
-        for (traffic, shortest) in
-            [(Udp::between(), 60), (Udp { network: v6, ..Udp::between() }.back(), 80)]
-        {
+        for (traffic, shortest) in [
+            (UdpStream::between(), 60),
+            (UdpStream { network: v6, ..UdpStream::between() }.back(), 80),
+        ] {
             for len in [shortest, shortest + 1, 1514] {
-                let lane = Lane { index: 1, of: 2 };
-                let mut source = traffic.source(&load(len, 10.0), lane, Key(5)).unwrap();
+                let lane = ThreadShare { index: 1, of: 2 };
+                let mut source = traffic.source(&load(len, 10.0), lane, SignatureKey(5)).unwrap();
                 for number in 0..5 {
                     let departure = source.next().unwrap().unwrap();
                     assert_eq!(departure.at, (2 * number + 1) * 100_000_000);
                     let mut packet = vec![0xee; len + 3];
                     source.write(&mut packet, 1_000_000 * number);
                     let packet = &packet[..departure.len];
-                    let signature = Signature::parse(Key(5), packet).unwrap();
+                    let signature = Signature::parse(SignatureKey(5), packet).unwrap();
                     assert_eq!((signature.flow, u64::from(signature.sequence)), (1, number));
                     assert!(wirelane_wire_checks(packet), "{packet:02x?}");
                 }
                 assert_eq!(source.next().unwrap(), None);
             }
-            assert!(traffic.source(&load(shortest - 1, 1.0), Lane::ALL, Key(0)).is_err());
+            assert!(
+                traffic
+                    .source(&load(shortest - 1, 1.0), ThreadShare::ALL, SignatureKey(0))
+                    .is_err()
+            );
         }
     }
 
@@ -279,10 +294,10 @@ mod tests {
     #[test]
     fn lanes_share_the_packets() {
         for all in [0, 1, 7, 100] {
-            let sum: u64 = (0..3).map(|index| share(all, Lane { index, of: 3 })).sum();
+            let sum: u64 = (0..3).map(|index| share(all, ThreadShare { index, of: 3 })).sum();
             assert_eq!(sum, all);
         }
         assert_eq!(load(60, f64::INFINITY).packets(), 150_000_000);
-        assert_eq!(Load { packets: Some(3), ..load(60, 10.0) }.packets(), 3);
+        assert_eq!(TrialLoad { packets: Some(3), ..load(60, 10.0) }.packets(), 3);
     }
 }

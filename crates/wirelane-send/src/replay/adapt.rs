@@ -7,7 +7,7 @@ use wirelane_wire::checksum::{self, Sum};
 use wirelane_wire::flow::Network;
 use wirelane_wire::{Layers, MacAddr, Protocol};
 
-use super::config::Cut;
+use super::config::TruncatedPackets;
 
 /// The largest length to pad a cut frame to: an IP packet of 64 KiB, the Ethernet header and two
 /// VLAN tags.
@@ -37,7 +37,7 @@ pub(super) enum Adapted {
 /// The conversion options.
 #[derive(Clone, Debug)]
 pub(super) struct Adapter {
-    pub(super) cut: Cut,
+    pub(super) cut: TruncatedPackets,
     /// Destination and source for packets without an Ethernet header.
     pub(super) header: Option<(MacAddr, MacAddr)>,
     pub(super) fix_checksums: bool,
@@ -67,7 +67,10 @@ impl Adapter {
             data = data.get(..len.min(data.len())).unwrap_or(data);
         }
         let is_cut = data.len() < len;
-        if is_cut && (self.cut == Cut::Skip || self.cut == Cut::Pad && len > LONGEST) {
+        if is_cut
+            && (self.cut == TruncatedPackets::Skip
+                || self.cut == TruncatedPackets::Pad && len > LONGEST)
+        {
             return Ok(Adapted::Cut);
         }
         frame.clear();
@@ -87,7 +90,7 @@ impl Adapter {
         if frame.len() < SHORTEST {
             return Ok(Adapted::Short);
         }
-        if is_cut && self.cut == Cut::Send {
+        if is_cut && self.cut == TruncatedPackets::Send {
             len = frame.len();
         }
         let is_padded = len > frame.len();

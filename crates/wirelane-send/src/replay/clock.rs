@@ -3,7 +3,7 @@
 use wirelane::{Error, Result};
 use wirelane_gen::Rate;
 
-use super::config::{Speed, Timing};
+use super::config::{ReplayTiming, Speed};
 
 /// A timestamp that is earlier by more than this, in nanoseconds, means that the clock was set; by
 /// less, that packets are out of order. A file that begins within this time after the previous one
@@ -68,17 +68,17 @@ enum Begin {
 }
 
 impl PositionMeter {
-    pub(super) fn new(timing: &Timing, max_gap: Option<u64>, loop_gap: Option<u64>) -> Self {
+    pub(super) fn new(timing: &ReplayTiming, max_gap: Option<u64>, loop_gap: Option<u64>) -> Self {
         let unit = match timing {
-            Timing::File(_) => Unit::Time,
-            Timing::Rate { rate: Rate::Packets(_), .. } => Unit::Packets,
-            Timing::Rate { rate: Rate::Bits(_), .. } => Unit::Bits,
-            Timing::Rate { rate: Rate::Share(_), .. } => Unit::WireBits,
-            Timing::Rate { rate: Rate::Max, .. } | Timing::Top => Unit::Nothing,
+            ReplayTiming::File(_) => Unit::Time,
+            ReplayTiming::Rate { rate: Rate::Packets(_), .. } => Unit::Packets,
+            ReplayTiming::Rate { rate: Rate::Bits(_), .. } => Unit::Bits,
+            ReplayTiming::Rate { rate: Rate::Share(_), .. } => Unit::WireBits,
+            ReplayTiming::Rate { rate: Rate::Max, .. } | ReplayTiming::Top => Unit::Nothing,
         };
         // The speed scales the times of the file, but the gap is in real time.
         let loop_gap = match *timing {
-            Timing::File(speed) => loop_gap.map(|gap| speed.file_time(gap)),
+            ReplayTiming::File(speed) => loop_gap.map(|gap| speed.file_time(gap)),
             _ => loop_gap,
         };
         let time =
@@ -188,24 +188,24 @@ pub(super) struct DueScale {
 impl DueScale {
     /// # Errors
     /// The rate is a share of an unknown link speed.
-    pub(super) fn new(timing: &Timing) -> Result<Self> {
+    pub(super) fn new(timing: &ReplayTiming) -> Result<Self> {
         // In millionths per second, so that the fraction is exact for usual rates.
         let rate = |per_second: f64| ((per_second * 1e6).round() as u128).max(1);
         let second = 1_000_000_000 * 1_000_000;
         let (numerator, denominator) = match *timing {
-            Timing::File(Speed { numerator, denominator }) => {
+            ReplayTiming::File(Speed { numerator, denominator }) => {
                 (denominator.into(), numerator.into())
             }
-            Timing::Rate { rate: Rate::Packets(packets), .. } => (second, rate(packets)),
-            Timing::Rate { rate: Rate::Bits(bits), .. } => (second, rate(bits)),
-            Timing::Rate { rate: Rate::Share(share), link: Some(link) } => {
+            ReplayTiming::Rate { rate: Rate::Packets(packets), .. } => (second, rate(packets)),
+            ReplayTiming::Rate { rate: Rate::Bits(bits), .. } => (second, rate(bits)),
+            ReplayTiming::Rate { rate: Rate::Share(share), link: Some(link) } => {
                 (second, rate(share * link as f64))
             }
-            Timing::Rate { rate: Rate::Share(_), link: None } => {
+            ReplayTiming::Rate { rate: Rate::Share(_), link: None } => {
                 return Err(Error::usage("rate", "the link does not say how fast it is")
                     .help("write the rate in packets or bits per second, such as 5Mpps or 6Gbit"));
             }
-            Timing::Rate { rate: Rate::Max, .. } | Timing::Top => (0, 1),
+            ReplayTiming::Rate { rate: Rate::Max, .. } | ReplayTiming::Top => (0, 1),
         };
         let divisor = gcd(numerator, denominator);
         let part = |number: u128| u64::try_from(number / divisor).ok();
@@ -262,7 +262,7 @@ mod tests {
     }
 
     fn file_time(max_gap: Option<u64>, loop_gap: Option<u64>) -> PositionMeter {
-        PositionMeter::new(&Timing::File(Speed::ORIGINAL), max_gap, loop_gap)
+        PositionMeter::new(&ReplayTiming::File(Speed::ORIGINAL), max_gap, loop_gap)
     }
 
     #[test]
@@ -299,7 +299,7 @@ mod tests {
     #[test]
     fn the_gap_between_loops_is_the_same_at_any_speed() {
         for (above, below) in [(1, 1), (2, 1), (1, 2), (3, 7), (100, 1)] {
-            let timing = Timing::File(Speed::new(above, below).unwrap());
+            let timing = ReplayTiming::File(Speed::new(above, below).unwrap());
             let mut meter = PositionMeter::new(&timing, None, Some(5000));
             let mut scale = DueScale::new(&timing).unwrap();
             let last = *places(&mut meter, &[1000, 1700]).last().unwrap();
@@ -312,7 +312,7 @@ mod tests {
 
     #[test]
     fn rates_count_what_they_say() {
-        let timing = |rate| Timing::Rate { rate, link: Some(10_000_000_000) };
+        let timing = |rate| ReplayTiming::Rate { rate, link: Some(10_000_000_000) };
         for (rate, second) in [
             (Rate::Packets(3e6), 333),
             (Rate::Bits(480e6), 1000),
@@ -326,7 +326,7 @@ mod tests {
                 places(&mut meter, &[9, 8, 7]).iter().map(|it| scale.due(*it)).collect();
             assert_eq!(due[..2], [0, second], "{rate}");
         }
-        assert!(DueScale::new(&Timing::Rate { rate: Rate::Share(0.5), link: None }).is_err());
+        assert!(DueScale::new(&ReplayTiming::Rate { rate: Rate::Share(0.5), link: None }).is_err());
     }
 
     proptest! {
@@ -336,7 +336,7 @@ mod tests {
             above in 1_u64..1 << 40, below in 1_u64..1 << 40,
             steps in prop::collection::vec(0_u64..1 << 44, 1..50),
         ) {
-            let timing = Timing::File(Speed::new(above, below).unwrap());
+            let timing = ReplayTiming::File(Speed::new(above, below).unwrap());
             let mut scale = DueScale::new(&timing).unwrap();
             let mut place = 0;
             for step in steps {

@@ -16,7 +16,7 @@ pub struct ReplayConfig {
     /// Capture files in sending order: pcap or pcapng, plain or compressed; `-` is standard input.
     pub files: Vec<PathBuf>,
     /// The departure times.
-    pub timing: Timing,
+    pub timing: ReplayTiming,
     /// How often all files are sent; 0 for no limit.
     pub loops: u64,
     /// Nanoseconds from the last packet of a loop to the first of the next, at any speed; `None`
@@ -26,7 +26,7 @@ pub struct ReplayConfig {
     /// Larger gaps of a file are shortened to this many nanoseconds.
     pub max_gap: Option<u64>,
     /// How to send packets that a snap length has cut.
-    pub cut: Cut,
+    pub cut: TruncatedPackets,
     /// Destination and source address of an Ethernet header for packets without one, such as raw
     /// IP.
     pub header: Option<(MacAddr, MacAddr)>,
@@ -61,11 +61,11 @@ impl ReplayConfig {
     pub fn new(files: Vec<PathBuf>) -> Self {
         Self {
             files,
-            timing: Timing::File(Speed::ORIGINAL),
+            timing: ReplayTiming::File(Speed::ORIGINAL),
             loops: 1,
             loop_gap: None,
             max_gap: None,
-            cut: Cut::default(),
+            cut: TruncatedPackets::default(),
             header: None,
             fix_checksums: false,
             rewrite: Rewrite::default(),
@@ -77,7 +77,7 @@ impl ReplayConfig {
 
 /// The departure times of packets.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Timing {
+pub enum ReplayTiming {
     /// The gaps of the file, divided by the speed.
     File(Speed),
     /// A constant rate.
@@ -93,7 +93,7 @@ pub enum Timing {
 
 /// How to send packets that a snap length has cut.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Cut {
+pub enum TruncatedPackets {
     /// With their original length: zeros replace the lost part, and checksums are recomputed.
     #[default]
     Pad,
@@ -103,7 +103,7 @@ pub enum Cut {
     Send,
 }
 
-impl FromStr for Cut {
+impl FromStr for TruncatedPackets {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {

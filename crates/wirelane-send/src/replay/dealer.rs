@@ -16,7 +16,7 @@ use wirelane_wire::{Addresses, FlowKey};
 use super::adapt::{Adapted, Adapter};
 use super::block::PacketBlock;
 use super::clock::PositionMeter;
-use super::config::{Cut, ReplayConfig};
+use super::config::{ReplayConfig, TruncatedPackets};
 use super::report::{FileReport, ReplayReport, ReportCell};
 
 /// The destination of blocks.
@@ -169,7 +169,7 @@ impl Dealer {
         let lacking = len - self.frame.len();
         if is_padded {
             file.padded += 1;
-        } else if self.adapter.cut == Cut::Send
+        } else if self.adapter.cut == TruncatedPackets::Send
             && (record.original_len as usize) > record.data.len()
         {
             file.shortened += 1;

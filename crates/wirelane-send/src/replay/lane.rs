@@ -6,8 +6,8 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use wirelane::Error;
 use wirelane::halt::Halt;
 use wirelane::pcap::Cancel;
-use wirelane_gen::rewrite::{Rewrite, Round};
-use wirelane_gen::{Departure, Source};
+use wirelane_gen::rewrite::{Rewrite, LoopChanges};
+use wirelane_gen::{Departure, PacketSource};
 
 use super::block::{BlockPacket, PacketBlock};
 use super::clock::DueScale;
@@ -19,7 +19,7 @@ pub struct ReplayLane {
     is_paced: bool,
     scale: DueScale,
     rewrite: Arc<Rewrite>,
-    round: Option<Round>,
+    round: Option<LoopChanges>,
     /// The loop of `round`.
     number: u64,
     next: Option<(BlockPacket, Departure)>,
@@ -106,9 +106,9 @@ impl ReplayLane {
     }
 }
 
-// These methods are called through `dyn Source`. With `#[inline]`, they would be compiled in the
+// These methods are called through `dyn PacketSource`. With `#[inline]`, they would be compiled in the
 // crate that creates the box: the command, which is not optimised.
-impl Source for ReplayLane {
+impl PacketSource for ReplayLane {
     fn next(&mut self) -> wirelane_gen::Result<Option<Departure>> {
         match self.next {
             Some((_, departure)) => Ok(Some(departure)),

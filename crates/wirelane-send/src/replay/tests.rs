@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use wirelane::pcap::{CaptureWriter, Direction, Record, Source as Interface, WriterOptions};
-use wirelane_gen::Source;
+use wirelane_gen::PacketSource;
 use wirelane_gen::rewrite::{Rewrite, Rule, VlanRule};
 use wirelane_testkit::packets;
 use wirelane_wire::checksum::{self, Sum};
@@ -121,16 +121,16 @@ fn timing_is_exact_across_loops_and_files() {
     for config in [&config, &streamed] {
         assert_eq!(times(config), expected);
         let speed = |text: &str| ReplayConfig {
-            timing: Timing::File(text.parse().unwrap()),
+            timing: ReplayTiming::File(text.parse().unwrap()),
             ..config.clone()
         };
         assert_eq!(times(&speed("3x")), expected.map(|at| at / 3));
         assert_eq!(times(&speed("0.1x")), expected.map(|at| at * 10));
         let capped = ReplayConfig { max_gap: Some(1000), loop_gap: Some(7), ..config.clone() };
         assert_eq!(times(&capped)[..6], [0, 100, 1100, 1107, 2107, 2114]);
-        let top = ReplayConfig { timing: Timing::Top, ..config.clone() };
+        let top = ReplayConfig { timing: ReplayTiming::Top, ..config.clone() };
         assert_eq!(times(&top), [0; 10]);
-        let rate = Timing::Rate { rate: "3Mpps".parse().unwrap(), link: None };
+        let rate = ReplayTiming::Rate { rate: "3Mpps".parse().unwrap(), link: None };
         let rate = ReplayConfig { timing: rate, ..config.clone() };
         assert_eq!(times(&rate), [0, 333, 666, 1000, 1333, 1666, 2000, 2333, 2666, 3000]);
     }
@@ -161,9 +161,9 @@ proptest! {
         }
         let (_directory, path) = file(&packets);
         let timing = if paced {
-            Timing::File(Speed::new(factor, 3).unwrap())
+            ReplayTiming::File(Speed::new(factor, 3).unwrap())
         } else {
-            Timing::Rate { rate: Rate::Bits(1e7 / factor as f64), link: None }
+            ReplayTiming::Rate { rate: Rate::Bits(1e7 / factor as f64), link: None }
         };
         let config = ReplayConfig { loops, timing, ..ReplayConfig::new(vec![path]) };
         let (loaded, failure) = sent(&config, lanes);
@@ -202,7 +202,7 @@ fn large_files_are_streamed() {
     let (_directory, path) = file(&flows(40_000));
     let config = ReplayConfig {
         memory: Some(100_000),
-        timing: Timing::Top,
+        timing: ReplayTiming::Top,
         loops: 2,
         ..ReplayConfig::new(vec![path])
     };
@@ -222,25 +222,25 @@ fn what_was_cut_is_padded_skipped_or_sent() {
     let cut = |frame: &[u8], len: usize| (1, (frame.len() - len) as u32, frame[..len].to_vec());
     let captured = [cut(&whole, 96), (2, 0, whole.clone()), cut(&six, 80), (3, 60, vec![0; 4])];
     let (_directory, path) = file(&captured);
-    let with = |how: Cut| {
+    let with = |how: TruncatedPackets| {
         let config = ReplayConfig { cut: how, ..ReplayConfig::new(vec![path.clone()]) };
         let report = Replay::open(&config, 1).unwrap().report();
         let frames: Vec<_> = one_lane(&config).into_iter().map(|(_, frame)| frame).collect();
         (report, frames)
     };
-    let (report, padded) = with(Cut::Pad);
+    let (report, padded) = with(TruncatedPackets::Pad);
     assert_eq!((report.total().padded, report.total().short, report.longest), (2, 1, 700));
     assert_eq!(padded.iter().map(Vec::len).collect::<Vec<_>>(), [600, 600, 700]);
     // The remaining bytes are unchanged, except for the checksum.
     assert_eq!((&padded[0][..50], &padded[0][54..96]), (&whole[..50], &whole[54..96]));
     assert!(padded[0][96..].iter().all(|byte| *byte == 0) && padded[1] == whole);
     assert_eq!(violations(&padded), 0);
-    let (report, skipped) = with(Cut::Skip);
+    let (report, skipped) = with(TruncatedPackets::Skip);
     assert_eq!((report.total().cut, report.total().short, skipped.len()), (3, 0, 1));
-    let (report, short) = with(Cut::Send);
+    let (report, short) = with(TruncatedPackets::Send);
     assert_eq!((report.total().shortened, short.len()), (2, 3));
     assert_eq!(short[0], whole[..96]);
-    let notes = with(Cut::Pad).0.notes();
+    let notes = with(TruncatedPackets::Pad).0.notes();
     assert!(
         notes.iter().any(|note| note.starts_with("2 packets cut by a snap length")),
         "{notes:?}"
@@ -471,14 +471,14 @@ fn cost_of_a_packet() {
         let (_directory, path) = file(&captured);
         let unique = Rewrite::new(&[Rule::Unique { seed: 1, within: Vec::new() }]).unwrap();
         let none = Rewrite::default;
-        let rate = Timing::Rate { rate: Rate::Packets(7e6), link: None };
-        let speed = Timing::File(Speed::new(3, 7).unwrap());
+        let rate = ReplayTiming::Rate { rate: Rate::Packets(7e6), link: None };
+        let speed = ReplayTiming::File(Speed::new(3, 7).unwrap());
         for (name, timing, memory, rewrite) in [
-            ("loaded, top speed", Timing::Top, None, none()),
+            ("loaded, top speed", ReplayTiming::Top, None, none()),
             ("loaded, 3/7 of its speed", speed, None, none()),
             ("loaded, 7 Mpps", rate, None, none()),
-            ("loaded, unique addresses", Timing::Top, None, unique),
-            ("streamed, top speed", Timing::Top, Some(0), none()),
+            ("loaded, unique addresses", ReplayTiming::Top, None, unique),
+            ("streamed, top speed", ReplayTiming::Top, Some(0), none()),
         ] {
             let config = ReplayConfig {
                 timing,

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use wirelane::{Error, Result};
-use wirelane_gen::source::{Departure, Source};
+use wirelane_gen::source::{Departure, PacketSource};
 use wirelane_os::clock;
 
 use super::outlet::TxQueue;
@@ -63,7 +63,7 @@ const GRACE: u64 = Pacer::LONGEST_DELAY;
 pub(super) struct LaneSender {
     index: usize,
     outlet: TxQueue,
-    source: Box<dyn Source>,
+    source: Box<dyn PacketSource>,
     portion: QuotaPortion,
     shared: Arc<SocketRun>,
     pacing: Pacing,
@@ -76,7 +76,7 @@ impl LaneSender {
     pub(super) fn new(
         index: usize,
         outlet: TxQueue,
-        (source, portion): (Box<dyn Source>, QuotaPortion),
+        (source, portion): (Box<dyn PacketSource>, QuotaPortion),
         shared: &Arc<SocketRun>,
         pacing: Pacing,
     ) -> Self {

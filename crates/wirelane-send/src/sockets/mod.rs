@@ -21,13 +21,13 @@ use wirelane::port::Port;
 use wirelane::session::Session;
 use wirelane::session::monitor::Monitor;
 use wirelane::{Error, Result};
-use wirelane_gen::{Lane, Source};
+use wirelane_gen::{PacketSource, ThreadShare};
 use wirelane_os::clock;
 
 use self::lane::{LaneSender, SocketRun};
 use self::outlet::TxQueue;
 use self::quota::QuotaPortion;
-use crate::engine::Engine;
+use crate::engine::SendEngine;
 use crate::session::{
     LaneEnd, MakeSource, SendConfig, SendOutcome, Sending, on_interface, wait_for_link,
 };
@@ -36,7 +36,7 @@ use crate::session::{
 const LEAD: u64 = 2_000_000;
 
 /// Starts a thread for each TX queue of `port`, or fewer. Each has a part of the packets: `sources`
-/// makes it for a [`Lane`].
+/// makes it for a [`ThreadShare`].
 ///
 /// # Errors
 /// The port was not opened for transmitting, a source cannot be made, there is not enough memory,
@@ -61,7 +61,7 @@ pub fn start(
     let portions = quota::portions(config.packets, ends.len());
     let mut places = XpsBindings::new(&config.placement);
     for ((index, tx), portion) in (0..).zip(ends).zip(portions) {
-        let packets = (sources(Lane { index, of })?, portion);
+        let packets = (sources(ThreadShare { index, of })?, portion);
         let outlet = TxQueue::new(tx, port.info(), config)?;
         let place = places.next(&mut port, outlet.queue());
         let job = job(index, (outlet, place), packets, &shared, config);
@@ -82,7 +82,7 @@ pub fn start(
     })?;
     let cut = config.cut;
     let sending = Sending {
-        engine: Engine::Sockets,
+        engine: SendEngine::Sockets,
         crew,
         port,
         lanes: Arc::clone(&shared.lanes),
@@ -96,7 +96,7 @@ pub fn start(
 fn job(
     index: u32,
     (mut outlet, place): (TxQueue, Option<XpsBinding>),
-    packets: (Box<dyn Source>, QuotaPortion),
+    packets: (Box<dyn PacketSource>, QuotaPortion),
     shared: &Arc<SocketRun>,
     config: &SendConfig,
 ) -> impl FnOnce() -> LaneEnd + Send + use<> {

@@ -11,16 +11,16 @@ use wirelane_os::bpf::{
 };
 use wirelane_os::iface;
 use wirelane_os::privilege::{self, Capability, Set};
-use wirelane_send::kernel::{LiveSender, Pace, Sending};
+use wirelane_send::kernel::{LivePace, LiveSender, RunningSender};
 use wirelane_testkit::privileged;
 use wirelane_testkit::process::{ChildGuard, output};
 
 use super::*;
 
 /// Sends numbered frames from the near end, with a sender in the kernel.
-fn load(bench: &Bench, count: Option<u64>, rate: u64) -> Sending {
+fn load(bench: &Bench, count: Option<u64>, rate: u64) -> RunningSender {
     let frames: Vec<_> = (0..64).map(|n| packets::udp4(n).build()).collect();
-    let pace = Pace { count, rate: Some(rate), cpu: None };
+    let pace = LivePace { count, rate: Some(rate), cpu: None };
     let interface = &bench.pair.a.interface;
     bench.near.inside(|| LiveSender::new(interface, &frames).unwrap().start(pace).unwrap())
 }

@@ -2,15 +2,15 @@
 //! disturbances.
 //!
 //! In the usual tests they take seconds.
-//! `WIRELANE_SOAK_MINUTES=10 cargo test --release -p wirelane --test xdp -- --ignored --nocapture soak_`
-//! takes as long as it says; `WIRELANE_SOAK_SEED` repeats a run.
+//! `WIRELANE_SOAK_MINUTES=10 cargo test --release -p wirelane --test xdp -- --ignored --nocapture
+//! soak_` takes as long as it says; `WIRELANE_SOAK_SEED` repeats a run.
 #![allow(clippy::print_stdout, reason = "figures for whoever runs it")]
 
 use std::env;
 
 use wirelane_os::bpf;
 use wirelane_os::xdp::wait_for_receivers;
-use wirelane_send::kernel::{LiveSender, Pace, Sending};
+use wirelane_send::kernel::{LivePace, LiveSender, RunningSender};
 use wirelane_testkit::oracle::Random;
 use wirelane_testkit::privileged;
 use wirelane_testkit::process::output;
@@ -19,9 +19,9 @@ use wirelane_wire::ethernet;
 use super::*;
 
 /// Starts a sender in the kernel, whose packets arrive on queue `cpu` of two.
-fn load(bench: &Bench, cpu: u32) -> Sending {
+fn load(bench: &Bench, cpu: u32) -> RunningSender {
     let frames: Vec<_> = (0..64).map(|n| packets::udp4(n).build()).collect();
-    let pace = Pace { count: None, rate: Some(20_000), cpu: Some(cpu) };
+    let pace = LivePace { count: None, rate: Some(20_000), cpu: Some(cpu) };
     let interface = &bench.pair.a.interface;
     bench.near.inside(|| LiveSender::new(interface, &frames).unwrap().start(pace).unwrap())
 }
@@ -98,7 +98,7 @@ struct Restless {
     ends: Vec<Rx>,
     senders: Vec<Tx>,
     batch: Batch,
-    sending: Option<Sending>,
+    sending: Option<RunningSender>,
     /// The queue on which packets arrive, and the selected queues.
     queue: usize,
     selected: Vec<usize>,
@@ -237,7 +237,7 @@ fn disturb(time: Duration) {
         }
         world.turn_for(Duration::from_millis(dice.below(100)));
     }
-    let _ = world.sending.take().map(Sending::stop);
+    let _ = world.sending.take().map(RunningSender::stop);
     world.port.control().stop();
     let patience = Instant::now() + PATIENCE;
     while world.senders.iter().any(|tx| tx.pending() > 0) {

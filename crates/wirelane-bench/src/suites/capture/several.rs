@@ -19,7 +19,7 @@ use wirelane_lab::{Lab, LabConfig, Site};
 use wirelane_os::ethtool::Ethtool;
 use wirelane_os::iface;
 use wirelane_os::link::{self, VethEnd};
-use wirelane_send::kernel::{LiveSender, Pace, Sending};
+use wirelane_send::kernel::{LivePace, LiveSender, RunningSender};
 
 use crate::job::{Case, Job, wait};
 use crate::peers::capture::PROGRAMS;
@@ -112,13 +112,13 @@ impl CablesBed {
             |running: &[RunningProgram]| running.iter().map(RunningProgram::cpu).sum::<Duration>();
         let before = cpu(&running);
         let count = (RATE as f64 * self.window.as_secs_f64()) as u64;
-        let pace = Pace { count: Some(count), rate: Some(RATE), cpu: Some(self.sender) };
+        let pace = LivePace { count: Some(count), rate: Some(RATE), cpu: Some(self.sender) };
         let send = |number| {
             LiveSender::new(&sender(number), &self.frames).and_then(|sender| sender.start(pace))
         };
         let send = || (0..INTERFACES).map(send).collect::<Result<Vec<_>>>();
         let sending = self.lab.near.inside(send)??;
-        let is_over = || sending.iter().all(Sending::is_finished);
+        let is_over = || sending.iter().all(RunningSender::is_finished);
         let go_on = wait(4 * self.window + LIMIT, job.stop, is_over);
         sending.into_iter().try_for_each(|one| one.stop().map(|_| ()))?;
         thread::sleep(program.drain);

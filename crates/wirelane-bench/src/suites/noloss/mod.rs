@@ -28,7 +28,7 @@ use wirelane::placement::Placement;
 use wirelane::port::{Backend, Spec};
 use wirelane_cli::args;
 use wirelane_lab::{Lab, Site};
-use wirelane_send::ndr::Found;
+use wirelane_send::ndr::GoalResult;
 
 use self::others::{OTHERS, Other, ReceiveProgram};
 use self::path::{CablePath, LOADS, Nature, NolossLoad, Path, Simulated};
@@ -269,7 +269,7 @@ impl<'a> NolossBed<'a> {
         &self,
         size: usize,
         (backend, mode, queues): Nature,
-        found: &Found,
+        found: &GoalResult,
         ages: &[Histogram<u64>],
     ) -> Sample {
         let mut figures = vec![

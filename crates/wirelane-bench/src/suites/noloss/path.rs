@@ -13,7 +13,7 @@ use wirelane::error::{Error, Result};
 use wirelane::placement::Placement;
 use wirelane::port::{Spec, Take};
 use wirelane_lab::Site;
-use wirelane_send::kernel::{LiveSender, Pace, Sent};
+use wirelane_send::kernel::{LivePace, LiveSender, LiveSent};
 use wirelane_send::ndr::Shot;
 
 /// Trials that a rate must pass.
@@ -112,10 +112,10 @@ impl<'a> NolossLoad<'a> {
     }
 
     /// Sends for this time at `rate`; as fast as possible with `None`.
-    pub(super) fn send(&self, rate: Option<f64>, window: Duration) -> Result<Sent> {
+    pub(super) fn send(&self, rate: Option<f64>, window: Duration) -> Result<LiveSent> {
         let rate = rate.map(|rate| rate.max(1.0) as u64);
         let count = rate.map(|rate| (rate as f64 * window.as_secs_f64()).ceil() as u64);
-        let pace = Pace { count, rate, cpu: self.cpu };
+        let pace = LivePace { count, rate, cpu: self.cpu };
         let start = || {
             LiveSender::stamping(self.near.interface(), &self.frames)
                 .and_then(|sender| sender.start(pace))

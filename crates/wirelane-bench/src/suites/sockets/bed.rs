@@ -8,7 +8,7 @@ use wirelane::placement::Placement;
 use wirelane::port::{Backend, Spec, Take};
 use wirelane_lab::{Lab, Site};
 use wirelane_os::bpf::XdpMode;
-use wirelane_send::kernel::Pace;
+use wirelane_send::kernel::LivePace;
 
 use super::rows;
 use super::subject::{Over, PEER, SocketsMeasurement, SocketsSubject, XDP_DROP, XDP_REDIRECT};
@@ -96,7 +96,7 @@ const IN_LAB: [(&str, &str); 4] = [
 struct SocketsBed {
     lab: Option<Arc<Lab>>,
     /// The pace of the sender.
-    pace: Pace,
+    pace: LivePace,
     /// CPUs of the queues if there is a sender, and otherwise.
     queues: Placement,
     all: Placement,
@@ -112,7 +112,7 @@ impl SocketsBed {
             false => None,
         };
         let lab = lab.map(Arc::new).or_else(|| wanted.lab.clone());
-        let pace = Pace { count: None, rate: wanted.rate, cpu };
+        let pace = LivePace { count: None, rate: wanted.rate, cpu };
         let queues = if cpu.is_some() { Placement::of(&queues)? } else { Placement::default() };
         Ok(Self { lab, pace, queues, all: Placement::default(), cores: bed::cpus().len() })
     }
@@ -206,7 +206,7 @@ impl SocketsBed {
         stop: &'a AtomicBool,
     ) -> SocketsTrial<'a> {
         let lab = self.lab.as_ref().filter(|_| one.in_lab);
-        let pace = Pace { rate: one.paced.or(self.pace.rate), ..self.pace };
+        let pace = LivePace { rate: one.paced.or(self.pace.rate), ..self.pace };
         let near = lab.map(|lab| &lab.near).or(wanted.load.as_deref());
         let seats = match (&wanted.lab, &one.subject) {
             (Some(_), SocketsSubject::Port(spec, _)) if one.in_lab => seats(spec, self.cores),

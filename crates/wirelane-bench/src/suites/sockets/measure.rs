@@ -9,7 +9,7 @@ use wirelane::error::{Error, Result};
 use wirelane::port::Spec;
 use wirelane_lab::Site;
 use wirelane_os::bpf::XdpMode;
-use wirelane_send::kernel::Sent;
+use wirelane_send::kernel::LiveSent;
 
 use super::loops::{LoopCounts, LoopPhase, SIZES};
 use super::peer;
@@ -130,7 +130,7 @@ fn rate(outcome: &PortCounts, of: impl Fn(&LoopCounts) -> u64) -> f64 {
     outcome.tallies.iter().map(of).sum()
 }
 
-fn sample(kind: Task, outcome: &PortCounts, offered: Option<&Sent>) -> PortSample {
+fn sample(kind: Task, outcome: &PortCounts, offered: Option<&LiveSent>) -> PortSample {
     let packets = |tally: &LoopCounts| match kind {
         Task::Rxdrop => tally.received,
         Task::Txpush | Task::L2fwd => tally.sent,

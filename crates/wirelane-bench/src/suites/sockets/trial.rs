@@ -13,7 +13,7 @@ use wirelane::placement::Placement;
 use wirelane::port::{Backend, OpenOptions, Port, Spec, Take};
 use wirelane::stats::RxCounters;
 use wirelane_lab::Site;
-use wirelane_send::kernel::{Pace, Sent};
+use wirelane_send::kernel::{LivePace, LiveSent};
 
 use super::loops::{Baton, LoopCounts, LoopPhase, PATIENCE, Station, join};
 use super::sample::{LossShares, Nature};
@@ -59,7 +59,7 @@ pub(super) struct SocketsLoad<'a> {
 /// The kind of sender.
 pub(super) enum SenderKind {
     /// The kernel, on one CPU.
-    One(Pace),
+    One(LivePace),
     /// A sender for each of these queues, as fast as possible.
     Each(Vec<Seat>),
 }
@@ -71,7 +71,7 @@ impl SocketsTrial<'_> {
         let warm_up =
             (self.window / 4).clamp(Duration::from_millis(20), Duration::from_millis(300));
         match &self.load {
-            Some(SocketsLoad { by: SenderKind::One(Pace { rate: Some(_), .. }), .. }) => {
+            Some(SocketsLoad { by: SenderKind::One(LivePace { rate: Some(_), .. }), .. }) => {
                 warm_up.max(AWAKE)
             }
             _ => warm_up,
@@ -122,12 +122,12 @@ impl SocketsLoad<'_> {
     }
 }
 
-pub(super) fn sending_rate(sent: &Sent) -> f64 {
+pub(super) fn sending_rate(sent: &LiveSent) -> f64 {
     sent.frames as f64 / sent.elapsed.as_secs_f64()
 }
 
 /// CPU time of the sender per packet, in nanoseconds.
-pub(super) fn sender_ns(sent: &Sent) -> f64 {
+pub(super) fn sender_ns(sent: &LiveSent) -> f64 {
     sent.cpu.total().as_nanos() as f64 / sent.frames.max(1) as f64
 }
 
@@ -235,7 +235,7 @@ pub(super) struct PortCounts {
 }
 
 impl PortCounts {
-    pub(super) fn lost(&self, offered: Option<&Sent>) -> LossShares {
+    pub(super) fn lost(&self, offered: Option<&LiveSent>) -> LossShares {
         let seen = self.received + self.kernel + self.ring_full;
         let came = offered.map_or(seen, |offered| offered.frames.max(seen));
         let share = |packets: u64| packets as f64 / came.max(1) as f64;

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use wirelane::port::PortInfo;
-use wirelane_send::ndr::Report;
+use wirelane_send::ndr::NdrReport;
 
 /// The JSON object.
 #[derive(Serialize)]
@@ -12,12 +12,12 @@ pub(super) struct Document<'a> {
     pub(super) command: String,
     pub(super) ports: Vec<ReceivingPort>,
     #[serde(flatten)]
-    pub(super) report: &'a Report,
+    pub(super) report: &'a NdrReport,
 }
 
 impl<'a> Document<'a> {
     /// The results, and the ports that received the packets.
-    pub(super) fn new(report: &'a Report, ports: impl Iterator<Item = &'a PortInfo>) -> Self {
+    pub(super) fn new(report: &'a NdrReport, ports: impl Iterator<Item = &'a PortInfo>) -> Self {
         let words: Vec<_> =
             std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
         Self {

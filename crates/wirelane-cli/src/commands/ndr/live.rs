@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use wirelane::halt::Halt;
-use wirelane_send::ndr::Step;
+use wirelane_send::ndr::CampaignStep;
 
 use crate::background::has_come;
 use crate::output::{grouped, line, scaled, screen};
@@ -22,7 +22,7 @@ impl TrialDisplay {
         Self { shows: !quiet && screen::is_able(), reports: 0, since: Instant::now(), trials: 0 }
     }
 
-    pub(super) fn show(&mut self, step: &Step<'_>) {
+    pub(super) fn show(&mut self, step: &CampaignStep<'_>) {
         self.trials += u32::from(step.result.is_some());
         let is_asked = has_come(&mut self.reports, Halt::reports());
         if !self.shows && !is_asked {

@@ -12,8 +12,8 @@ use std::fs;
 use wirelane::halt::Halt;
 use wirelane::port::{self, Backend, Spec, Take};
 use wirelane::{Error, Result};
-use wirelane_send::measure::Receiver;
-use wirelane_send::ndr::{Direction, Tester};
+use wirelane_send::measure::SignedReceiver;
+use wirelane_send::ndr::{TestDirection, Tester};
 
 pub(crate) use self::arguments::NdrArgs;
 use self::document::Document;
@@ -77,15 +77,15 @@ fn is_interface(spec: &Spec) -> Result<()> {
 fn tester(args: &NdrArgs, a: &Spec, b: &Spec, (there, back): Both, halt: &Halt) -> Result<Tester> {
     let placement = args.placement()?;
     let direction = |from: &Spec, to: &Spec, traffic| {
-        let mut options = Receiver::options(&placement);
+        let mut options = SignedReceiver::options(&placement);
         if to.backend == Some(Backend::Xdp) {
             // An explicit `xdp:` is consent to take packets from the host.
             options = options.take(Take::All);
         }
-        let receiver = Receiver::start(port::open(to, &options)?, &placement)?;
+        let receiver = SignedReceiver::start(port::open(to, &options)?, &placement)?;
         let sender = format!("packet:{}", from.name_text()).parse()?;
         let name = format!("{} → {}", from.name_text(), to.name_text());
-        Ok::<_, Error>(Direction { name, sender, receiver, traffic })
+        Ok::<_, Error>(TestDirection { name, sender, receiver, traffic })
     };
     let mut directions = vec![direction(a, b, there)?];
     if let Some(back) = back.filter(|_| !args.one_way) {

@@ -1,7 +1,7 @@
 //! The results as an HTML page.
 
 use maud::{Markup, html};
-use wirelane_send::ndr::{Delay, SizeReport, Summary, Way};
+use wirelane_send::ndr::{DirectionReport, LatencySummary, SizeReport, TrialSummary};
 
 use super::document::Document;
 use super::text::{percent, time};
@@ -105,9 +105,10 @@ fn latencies(sizes: &[SizeReport]) -> Markup {
     }
 }
 
-fn by_load(loads: &[Summary]) -> Markup {
-    let line = |name: &str, of: fn(&Delay) -> u64| {
-        let point = |load: &Summary| Some((load.percent?, of(&slowest(load)?) as f64 / 1000.0));
+fn by_load(loads: &[TrialSummary]) -> Markup {
+    let line = |name: &str, of: fn(&LatencySummary) -> u64| {
+        let point =
+            |load: &TrialSummary| Some((load.percent?, of(&slowest(load)?) as f64 / 1000.0));
         let mut points: Vec<_> = loads.iter().filter_map(point).collect();
         points.sort_by(|one, other| one.0.total_cmp(&other.0));
         PlotLine { name: name.into(), points }
@@ -126,7 +127,7 @@ fn by_load(loads: &[Summary]) -> Markup {
     .markup()
 }
 
-fn slowest(load: &Summary) -> Option<Delay> {
+fn slowest(load: &TrialSummary) -> Option<LatencySummary> {
     load.directions.iter().filter_map(|way| way.latency).max_by_key(|delay| delay.p99_ns)
 }
 
@@ -170,7 +171,7 @@ fn flows(sizes: &[SizeReport]) -> Markup {
     const MOST: usize = 500;
     let loads =
         || sizes.iter().flat_map(|size| size.loads.iter().filter(|load| load.percent.is_none()));
-    let ways: Vec<&Way> = loads().flat_map(|load| &load.directions).collect();
+    let ways: Vec<&DirectionReport> = loads().flat_map(|load| &load.directions).collect();
     html! {
         @if !ways.is_empty() {
             h2 id="flows" { "Flows" }

@@ -1,6 +1,8 @@
 //! The results in words.
 
-use wirelane_send::ndr::{Delay, Report, SizeReport, Summary, Throughput, Way};
+use wirelane_send::ndr::{
+    DirectionReport, LatencySummary, NdrReport, SizeReport, Throughput, TrialSummary,
+};
 
 use crate::output::table::TextTable;
 use crate::output::{grouped, plural, scaled};
@@ -9,7 +11,7 @@ use crate::output::{grouped, plural, scaled};
 const FEW: usize = 20;
 
 /// The lines of the summary.
-pub(super) fn lines(report: &Report) -> impl Iterator<Item = String> {
+pub(super) fn lines(report: &NdrReport) -> impl Iterator<Item = String> {
     let mut lines = Vec::new();
     for size in &report.sizes {
         lines.extend(of_size(size, &report.directions));
@@ -100,7 +102,7 @@ fn held_up(found: &Throughput) -> String {
 }
 
 /// The latency of the worst direction.
-fn latency(load: &Summary) -> String {
+fn latency(load: &TrialSummary) -> String {
     let delays = load.directions.iter().filter_map(|way| way.latency);
     let Some(delay) = delays.max_by_key(|delay| delay.p99_ns) else { return String::new() };
     let lost: u64 = load.directions.iter().map(|way| way.lost).sum();
@@ -108,13 +110,13 @@ fn latency(load: &Summary) -> String {
     format!(", latency {}{lost}", times(&delay))
 }
 
-fn times(delay: &Delay) -> String {
+fn times(delay: &LatencySummary) -> String {
     let [p50, p99, max] = [delay.p50_ns, delay.p99_ns, delay.max_ns].map(time);
     format!("p50 {p50} p99 {p99} max {max}")
 }
 
 /// One trial with all its figures.
-fn in_full(way: &Way, frame: &str) -> Vec<String> {
+fn in_full(way: &DirectionReport, frame: &str) -> Vec<String> {
     let mut line = format!(
         "{}: {} sent at {}pps{frame}, {} received, {} lost ({})",
         way.name,
@@ -150,7 +152,7 @@ fn in_full(way: &Way, frame: &str) -> Vec<String> {
     lines
 }
 
-fn flows(way: &Way) -> Vec<String> {
+fn flows(way: &DirectionReport) -> Vec<String> {
     let head = ["flow", "sent", "lost", "duplicated", "reordered", "p50", "p99", "max"];
     let mut table = TextTable::figures(&head);
     let is_odd = |counts: [u64; 3]| counts.iter().any(|count| *count > 0);

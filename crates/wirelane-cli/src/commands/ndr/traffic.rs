@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use wirelane::port::Spec;
 use wirelane::{Error, Result};
-use wirelane_gen::otg::Config;
+use wirelane_gen::otg::OtgConfig;
 use wirelane_gen::protocol::Preset;
 use wirelane_gen::recipe::Value;
 use wirelane_gen::{Recipe, Stream, Values, signature};
-use wirelane_send::ndr::{Ends, Network, Streams, Traffic, Udp};
+use wirelane_send::ndr::{NetworkAddresses, Streams, Traffic, TrafficEnds, UdpStream};
 
 use super::arguments::NdrArgs;
 use crate::text_file;
@@ -32,9 +32,9 @@ pub(super) fn of(args: &NdrArgs, a: &Spec, b: &Spec) -> Result<Both> {
         let back = back.unwrap_or_else(|| exchanged(&there))?;
         return Ok((streams("--packet", &there)?, Some(streams("--packet-back", &back)?)));
     }
-    let own = Udp::between();
-    let there = Udp {
-        macs: Ends {
+    let own = UdpStream::between();
+    let there = UdpStream {
+        macs: TrafficEnds {
             source: args.src_mac.unwrap_or(own.macs.source),
             destination: args.dst_mac.unwrap_or(own.macs.destination),
         },
@@ -52,20 +52,20 @@ pub(super) fn of(args: &NdrArgs, a: &Spec, b: &Spec) -> Result<Both> {
     Ok((Arc::new(there), Some(Arc::new(back))))
 }
 
-fn network(args: &NdrArgs, own: Network) -> Result<Network> {
+fn network(args: &NdrArgs, own: NetworkAddresses) -> Result<NetworkAddresses> {
     match (args.src_ip, args.dst_ip, own) {
         (None, None, own) => Ok(own),
         (Some(IpAddr::V4(source)), Some(IpAddr::V4(destination)), _) => {
-            Ok(Network::V4(Ends { source, destination }))
+            Ok(NetworkAddresses::V4(TrafficEnds { source, destination }))
         }
         (Some(IpAddr::V6(source)), Some(IpAddr::V6(destination)), _) => {
-            Ok(Network::V6(Ends { source, destination }))
+            Ok(NetworkAddresses::V6(TrafficEnds { source, destination }))
         }
-        (Some(IpAddr::V4(source)), None, Network::V4(own)) => {
-            Ok(Network::V4(Ends { source, ..own }))
+        (Some(IpAddr::V4(source)), None, NetworkAddresses::V4(own)) => {
+            Ok(NetworkAddresses::V4(TrafficEnds { source, ..own }))
         }
-        (None, Some(IpAddr::V4(destination)), Network::V4(own)) => {
-            Ok(Network::V4(Ends { destination, ..own }))
+        (None, Some(IpAddr::V4(destination)), NetworkAddresses::V4(own)) => {
+            Ok(NetworkAddresses::V4(TrafficEnds { destination, ..own }))
         }
         _ => Err(Error::usage("--src-ip, --dst-ip", "the addresses are not of one kind")
             .help("give both, either IPv4 or IPv6")),
@@ -133,7 +133,7 @@ fn flows(path: &Path, interfaces: [&str; 2]) -> Result<Both> {
 }
 
 /// The positions of the ports that are A and B.
-fn ports(config: &Config, interfaces: [&str; 2]) -> [usize; 2] {
+fn ports(config: &OtgConfig, interfaces: [&str; 2]) -> [usize; 2] {
     let located = |interface: &str| {
         config.ports.iter().position(|port| port.location.as_deref() == Some(interface))
     };

@@ -7,7 +7,7 @@ use clap::Args;
 use wirelane::internal::frame::Protocols;
 use wirelane::{Error, Result};
 use wirelane_gen::{Rate, Recipe, Sizes};
-use wirelane_send::{Engine, Pacing};
+use wirelane_send::{Pacing, SendEngine};
 
 use super::replay::ReplayArgs;
 use super::rewrite::RewriteArgs;
@@ -58,9 +58,9 @@ pub(crate) struct SendArgs {
     #[command(flatten)]
     pub(super) rewrite: RewriteArgs,
     /// Who sends: auto, sockets or kernel
-    #[arg(long, value_name = "ENGINE", value_parser = args::parsed::<Engine>,
+    #[arg(long, value_name = "ENGINE", value_parser = args::parsed::<SendEngine>,
           default_value = "auto", help_heading = "Machine")]
-    pub(super) engine: Engine,
+    pub(super) engine: SendEngine,
     /// Segment TCP and UDP packets longer than the MTU: tcp, udp or both (on)
     #[arg(long, value_name = "PROTOCOLS", num_args = 0..=1, default_missing_value = "on",
           require_equals = true, value_parser = args::protocols, help_heading = "Machine")]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use wirelane::halt::Halt;
 use wirelane::{Error, Result};
-use wirelane_gen::{Generator, Lane, Rate, Source, Stream};
+use wirelane_gen::{Generator, PacketSource, Rate, Stream, ThreadShare};
 use wirelane_send::replay::{Replay, ReplayLane};
 
 use super::arguments::SendArgs;
@@ -67,7 +67,7 @@ impl SendContent {
     ///
     /// # Errors
     /// The packets cannot be sent by several threads.
-    pub(super) fn source(&mut self, lane: Lane) -> Result<Box<dyn Source>> {
+    pub(super) fn source(&mut self, lane: ThreadShare) -> Result<Box<dyn PacketSource>> {
         match self {
             Self::Files(_, lanes) => {
                 let own = lanes.get_mut(lane.index as usize).and_then(Option::take);

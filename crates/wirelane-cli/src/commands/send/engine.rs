@@ -5,7 +5,7 @@ use wirelane::port::{Port, Spec};
 use wirelane::session::Session;
 use wirelane_gen::Stream;
 use wirelane_send::kernel;
-use wirelane_send::{Engine, SendConfig, Sending};
+use wirelane_send::{SendConfig, SendEngine, Sending};
 
 use super::arguments::SendArgs;
 use super::content::SendContent;
@@ -32,11 +32,11 @@ pub(super) fn choose(
     again: impl FnOnce() -> Result<Port>,
 ) -> Result<EngineChoice> {
     let streams: &[Stream] = content.streams().unwrap_or_default();
-    if args.engine == Engine::Kernel {
+    if args.engine == SendEngine::Kernel {
         let sending = Ok(kernel::start(port, streams, None, config)?);
         return Ok(EngineChoice { sending, refusal: None });
     }
-    let is_open = args.engine == Engine::Auto && args.gso.is_none() && is_bare(args);
+    let is_open = args.engine == SendEngine::Auto && args.gso.is_none() && is_bare(args);
     if !is_open {
         return Ok(EngineChoice { sending: Err(port), refusal: None });
     }

@@ -5,7 +5,7 @@ use std::ffi::OsStr;
 use std::path::Path;
 
 use wirelane::{Error, Result};
-use wirelane_gen::otg::Config;
+use wirelane_gen::otg::OtgConfig;
 use wirelane_gen::{Rate, Stream};
 
 use super::arguments::SendArgs;
@@ -38,7 +38,7 @@ pub(super) fn read(path: &Path, args: &SendArgs) -> Result<(Vec<Stream>, Vec<Str
 }
 
 /// The position of the port whose flows are sent; `None` for all.
-fn chosen(config: &Config, args: &SendArgs, file: &str) -> Result<Option<usize>> {
+fn chosen(config: &OtgConfig, args: &SendArgs, file: &str) -> Result<Option<usize>> {
     let names: Vec<_> = config.ports.iter().map(|port| port.name.as_str()).collect();
     if let Some(from) = &args.from {
         let found = names.iter().position(|name| name == from);

@@ -67,7 +67,7 @@ impl SendLine {
     }
 
     /// The share that is done, if the run has an end.
-    fn share(&self, progress: wirelane_send::Progress) -> Option<f64> {
+    fn share(&self, progress: wirelane_send::SendProgress) -> Option<f64> {
         let of_packets = self.expected.map(|all| progress.packets as f64 / all.max(1) as f64);
         let of_time = self.duration.map(|all| progress.at.as_secs_f64() / all.as_secs_f64());
         [of_packets, of_time].into_iter().flatten().reduce(f64::max)

@@ -20,7 +20,7 @@ use wirelane::port::{self, Backend, OpenOptions, Port, Spec, Take};
 use wirelane::stats::TxStats;
 use wirelane::{Error, Result};
 use wirelane_os::affinity;
-use wirelane_send::{Engine, Pacing, SendConfig, SendOutcome, sockets};
+use wirelane_send::{Pacing, SendConfig, SendEngine, SendOutcome, sockets};
 
 pub(crate) use self::arguments::SendArgs;
 use self::content::SendContent;
@@ -52,7 +52,7 @@ pub(crate) fn run(args: &SendArgs) -> Result<()> {
     }
     let (port, lanes) = start.explained(open(args, &target, &placement, &halt))?;
     // The kernel engine needs privileges, files do not.
-    if !args.files.is_empty() || args.engine == Engine::Sockets {
+    if !args.files.is_empty() || args.engine == SendEngine::Sockets {
         start.privileges.give_away(&[])?;
     }
     let opened =
@@ -103,7 +103,7 @@ pub(crate) fn run(args: &SendArgs) -> Result<()> {
 fn target(args: &SendArgs) -> Result<Spec> {
     let missing = || Error::usage("PORT", "nothing is sent by default").help("name a port");
     let spec = Spec::try_from(args.target.as_deref().ok_or_else(missing)?)?;
-    if args.engine == Engine::Kernel && spec.backend == Some(Backend::File) {
+    if args.engine == SendEngine::Kernel && spec.backend == Some(Backend::File) {
         return Err(Error::usage("--engine kernel", "the kernel sends into no file")
             .help("leave it out, or name an interface"));
     }

@@ -8,7 +8,7 @@ use std::thread;
 
 use wirelane::Result;
 use wirelane::halt::Halt;
-use wirelane_gen::Lane;
+use wirelane_gen::ThreadShare;
 
 use super::arguments::SendArgs;
 use super::content::SendContent;
@@ -26,7 +26,7 @@ pub(super) fn run(args: &SendArgs, count: u64, halt: &Halt) -> Result<()> {
     }
     // The speed of which `--rate` takes a share, because there is no link.
     let mut content = SendContent::open(&args, Some(LINK), 1, halt)?;
-    let mut source = content.source(Lane::ALL)?;
+    let mut source = content.source(ThreadShare::ALL)?;
     let mut capture = file_header();
     let mut printed = 0;
     while printed < count && !halt.is_asked() {

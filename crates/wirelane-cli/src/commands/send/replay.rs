@@ -8,7 +8,7 @@ use wirelane::halt::Halt;
 use wirelane::wire::MacAddr;
 use wirelane::{Error, Result};
 use wirelane_gen::Rate;
-use wirelane_send::replay::{Cut, ReplayConfig, Speed, Timing};
+use wirelane_send::replay::{ReplayConfig, ReplayTiming, Speed, TruncatedPackets};
 
 use super::rewrite::RewriteArgs;
 use crate::args;
@@ -32,8 +32,8 @@ pub(crate) struct ReplayArgs {
     max_gap: Option<Duration>,
     /// What becomes of packets that a snap length has cut: sent with zeros at their end and new
     /// checksums (pad, the default), not sent (skip), or sent as short as they are (send)
-    #[arg(long, value_name = "HOW", value_parser = args::parsed::<Cut>)]
-    cut: Option<Cut>,
+    #[arg(long, value_name = "HOW", value_parser = args::parsed::<TruncatedPackets>)]
+    cut: Option<TruncatedPackets>,
     /// Ethernet header for packets that have none, such as those of raw IP or of the interface
     /// "any"
     #[arg(long, value_name = "DESTINATION,SOURCE", value_parser = header)]
@@ -82,9 +82,9 @@ impl ReplayArgs {
                 return Err(Error::usage("--speed", "a rate replaces the timing of the file")
                     .help("leave out --speed, or --rate and --top-speed"));
             }
-            (Some(Rate::Max), None) => Timing::Top,
-            (Some(rate), None) => Timing::Rate { rate, link },
-            (None, speed) => Timing::File(speed.unwrap_or(Speed::ORIGINAL)),
+            (Some(Rate::Max), None) => ReplayTiming::Top,
+            (Some(rate), None) => ReplayTiming::Rate { rate, link },
+            (None, speed) => ReplayTiming::File(speed.unwrap_or(Speed::ORIGINAL)),
         };
         let nanoseconds = |time: Option<Duration>| {
             time.map(|time| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX))
@@ -143,7 +143,7 @@ mod tests {
             args.config(vec!["x".into()], rate, None, &RewriteArgs::default(), &Halt::default())
         };
         assert!(config(Some(Rate::Max)).is_err());
-        assert_eq!(config(None).map(|it| it.timing).ok(), Speed::new(2, 1).map(Timing::File));
+        assert_eq!(config(None).map(|it| it.timing).ok(), Speed::new(2, 1).map(ReplayTiming::File));
         assert_eq!(args.given(), Some("--speed"));
     }
 }

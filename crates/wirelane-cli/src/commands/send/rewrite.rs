@@ -3,7 +3,7 @@
 use clap::Args;
 use wirelane::wire::MacAddr;
 use wirelane::{Error, Result};
-use wirelane_gen::rewrite::{Prefix, Rewrite, Rule, Side, TtlRule, VlanRule};
+use wirelane_gen::rewrite::{Prefix, Rewrite, RewriteField, Rule, TtlRule, VlanRule};
 
 /// What changes in packets on the way. Checksums follow.
 #[derive(Args, Clone, Debug, Default)]
@@ -58,8 +58,8 @@ impl RewriteArgs {
         // Rules for named values precede the rules that apply to all packets.
         let rules = self.map_mac.iter().chain(&self.map_ip).chain(&self.port).cloned();
         let rules = rules
-            .chain(mac(Side::Source, self.set_mac_src))
-            .chain(mac(Side::Destination, self.set_mac_dst))
+            .chain(mac(RewriteField::Source, self.set_mac_src))
+            .chain(mac(RewriteField::Destination, self.set_mac_dst))
             .chain(self.vlan.map(Rule::Vlan))
             .chain(self.random_ip.map(|seed| Rule::Pseudonyms { seed }))
             .chain(self.ttl.map(Rule::Ttl));

@@ -16,7 +16,7 @@ use wirelane_os::bpf::{
 };
 use wirelane_os::iface;
 use wirelane_os::privilege::{self, Capability, Set};
-use wirelane_send::kernel::{LiveSender, Pace};
+use wirelane_send::kernel::{LiveSender, LivePace};
 use wirelane_testkit::netns::Namespace;
 use wirelane_testkit::process::ChildGuard;
 use wirelane_testkit::veth::{End, VethPair};
@@ -160,7 +160,7 @@ fn privileged_replacing_the_program_loses_nothing_and_leaks_nothing() {
         let is_done = eventually(|| {
             let (mut counts, before) = ([0; 2], lost());
             let sending = a.inside(|| {
-                let pace = Pace { count: Some(20_000), rate: Some(40_000), cpu: None };
+                let pace = LivePace { count: Some(20_000), rate: Some(40_000), cpu: None };
                 LiveSender::new(&pair.a.interface, &frames).unwrap().start(pace).unwrap()
             });
             while !sending.is_finished() {
