@@ -43,10 +43,10 @@ pub struct ReplayConfig {
 }
 
 wirelane_wire::setters!(ReplayConfig:
-    timing: Timing,
+    timing: ReplayTiming,
     loop_gap: Option<u64>,
     max_gap: Option<u64>,
-    cut: Cut,
+    cut: TruncatedPackets,
     header: Option<(MacAddr, MacAddr)>,
     fix_checksums: bool,
     rewrite: Rewrite,

@@ -57,7 +57,7 @@ wirelane_wire::setters!(StoreOptions:
     flush_every: Duration,
     access: Access,
     section: Section,
-    gate: Option<Arc<Gate>>,
+    pre_trigger: Option<Arc<PreTrigger>>,
     rings: Rings;
     segment_bytes: u64,
     buffer: usize,

@@ -19,8 +19,10 @@ fn at(second: u64) -> Read {
 fn run(buffer: usize, seconds: u64, triggers: &[u64]) -> (Vec<u64>, wirelane_store::LaneReport) {
     let scratch = Scratch::in_memory();
     let pre_trigger = Arc::new(PreTrigger::new(Duration::from_secs(10), Duration::from_secs(20)));
-    let options =
-        StoreOptions::default().segment_bytes(4 << 20).buffer(buffer).pre_trigger(Arc::clone(&pre_trigger));
+    let options = StoreOptions::default()
+        .segment_bytes(4 << 20)
+        .buffer(buffer)
+        .pre_trigger(Arc::clone(&pre_trigger));
     let mut store = StoreWriter::create(scratch.path(), options).unwrap();
     let mut lane = store.lane(&sources(), None).unwrap();
     let status = store.status();

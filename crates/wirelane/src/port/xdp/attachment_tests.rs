@@ -16,7 +16,7 @@ use wirelane_os::bpf::{
 };
 use wirelane_os::iface;
 use wirelane_os::privilege::{self, Capability, Set};
-use wirelane_send::kernel::{LiveSender, LivePace};
+use wirelane_send::kernel::{LivePace, LiveSender};
 use wirelane_testkit::netns::Namespace;
 use wirelane_testkit::process::ChildGuard;
 use wirelane_testkit::veth::{End, VethPair};
