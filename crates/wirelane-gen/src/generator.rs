@@ -22,8 +22,8 @@ use std::sync::Arc;
 use crate::error::{Error, Result};
 use crate::rate::Rate;
 use crate::schedule::{Burst, Schedule, TickStep, Ticks};
-use crate::signature::{self, SignatureKey, Signature};
-use crate::source::{Departure, ThreadShare, PacketSource};
+use crate::signature::{self, Signature, SignatureKey};
+use crate::source::{Departure, PacketSource, ThreadShare};
 use crate::stream::Stream;
 use crate::template::Cursor;
 
@@ -87,7 +87,11 @@ impl Generator {
     /// # Errors
     /// A rate is a share of the link speed; some streams have a rate and others do not; there are
     /// more than 2²⁴ flows to sign.
-    pub fn new(streams: Arc<[Stream]>, lane: ThreadShare, key: Option<SignatureKey>) -> Result<Self> {
+    pub fn new(
+        streams: Arc<[Stream]>,
+        lane: ThreadShare,
+        key: Option<SignatureKey>,
+    ) -> Result<Self> {
         let paced = streams.iter().filter(|stream| stream.rate != Rate::Max).count();
         if paced != 0 && paced != streams.len() {
             return Err(Error::new(

@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 use crate::fill::Fill;
 use crate::header::{self, BlankHeader};
 use crate::layers;
-use crate::protocol::{FieldPosition, Id, FieldPosition, Preset};
+use crate::protocol::{FieldPosition, Id, Preset, ProtocolField};
 use crate::recipe::{Layer, Recipe, Value};
 use crate::template::{Checksum, Edit, LengthField, MAX_CHECKSUMS, MAX_LEN, Template};
 use crate::values::Values;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use wirelane::inspect::TxWay;
 use wirelane::port::{self, OpenOptions};
 use wirelane::{Batch, pipeline};
-use wirelane_gen::source::{Departure, ThreadShare, PacketSource};
+use wirelane_gen::source::{Departure, PacketSource, ThreadShare};
 use wirelane_os::affinity;
 use wirelane_send::{SendConfig, sockets};
 use wirelane_testkit::netns::Namespace;

@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use wirelane::port::{self, OpenOptions, Port};
-use wirelane_gen::source::{Departure, ThreadShare, PacketSource};
+use wirelane_gen::source::{Departure, PacketSource, ThreadShare};
 use wirelane_send::{Pacing, SendConfig, SendOutcome, sockets};
 
 /// The packets `next`, `next + of` … below `end`. The packets of all lanes are `gap` nanoseconds

@@ -1,8 +1,10 @@
 //! Converts the packet headers of the model to layers of a recipe.
 
-use super::fields::{Absent, HEADERS, OTHERS, FieldMapping, SUPPORTED, row};
+use super::fields::{Absent, FieldMapping, HEADERS, OTHERS, SUPPORTED, row};
 use super::options;
-use super::pattern::{self, HeaderChecksum, PatternFormat, ValuePattern, combine, constant, hex, part};
+use super::pattern::{
+    self, HeaderChecksum, PatternFormat, ValuePattern, combine, constant, hex, part,
+};
 use super::place::{MapFields, NodePath};
 use crate::error::{Error, Result};
 use crate::protocol::Id;

@@ -56,7 +56,11 @@ impl PatternFormat {
 }
 
 /// Parses a pattern; `default` is the value of the model for an absent number.
-pub(super) fn read(place: NodePath<'_>, format: PatternFormat, default: u128) -> Result<ValuePattern> {
+pub(super) fn read(
+    place: NodePath<'_>,
+    format: PatternFormat,
+    default: u128,
+) -> Result<ValuePattern> {
     const CHOICES: [&str; 6] = ["value", "values", "increment", "decrement", "random", "auto"];
     let fields = place.fields()?;
     refuse_tags(&fields)?;

@@ -119,7 +119,10 @@ impl<'a> NodePath<'a> {
     }
 
     /// Calls `read` for each item of a list.
-    pub(super) fn each<T>(&self, mut read: impl FnMut(NodePath<'_>) -> Result<T>) -> Result<Vec<T>> {
+    pub(super) fn each<T>(
+        &self,
+        mut read: impl FnMut(NodePath<'_>) -> Result<T>,
+    ) -> Result<Vec<T>> {
         let item = |(index, node)| {
             read(NodePath {
                 node,

@@ -128,7 +128,12 @@ impl YamlParser {
         }
     }
 
-    fn enter(&mut self, content: YamlContent, anchor: usize, span: Span) -> Result<Option<YamlNode>> {
+    fn enter(
+        &mut self,
+        content: YamlContent,
+        anchor: usize,
+        span: Span,
+    ) -> Result<Option<YamlNode>> {
         if self.open.len() >= DEPTH {
             return Err(wrong(span, "nested too deeply"));
         }

@@ -46,7 +46,7 @@ mod sending;
 
 pub use limits::{MAX_FRAME, MAX_HEAD, MAX_STREAMS};
 #[doc(hidden)]
-pub use live::{LiveSender, LivePace, STAMP_BYTES, RunningSender, LiveSent};
+pub use live::{LivePace, LiveSender, LiveSent, RunningSender, STAMP_BYTES};
 pub use probe::can;
 pub use refusal::KernelRefusal;
 pub use sending::start;

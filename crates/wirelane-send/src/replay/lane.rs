@@ -6,7 +6,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use wirelane::Error;
 use wirelane::halt::Halt;
 use wirelane::pcap::Cancel;
-use wirelane_gen::rewrite::{Rewrite, LoopChanges};
+use wirelane_gen::rewrite::{LoopChanges, Rewrite};
 use wirelane_gen::{Departure, PacketSource};
 
 use super::block::{BlockPacket, PacketBlock};
@@ -106,8 +106,8 @@ impl ReplayLane {
     }
 }
 
-// These methods are called through `dyn PacketSource`. With `#[inline]`, they would be compiled in the
-// crate that creates the box: the command, which is not optimised.
+// These methods are called through `dyn PacketSource`. With `#[inline]`, they would be compiled in
+// the crate that creates the box: the command, which is not optimised.
 impl PacketSource for ReplayLane {
     fn next(&mut self) -> wirelane_gen::Result<Option<Departure>> {
         match self.next {
