@@ -24,5 +24,6 @@ pub use encode::{
 };
 pub(crate) use encode::{options_len, whole_blocks};
 pub use memory::{BadBlock, Block, Blocks, Content, blocks};
+pub use metadata::{MetadataBlock, MetadataKind};
 pub use options::options;
 pub(crate) use options::{comment, count_options};

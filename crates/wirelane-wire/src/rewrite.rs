@@ -297,10 +297,10 @@ impl<'a> PacketMut<'a> {
     #[inline]
     pub fn reverse(&mut self) -> Result<(), WireError> {
         let (at, len) = match self.version {
-            Version::V4 => (self.network + 12, 4),
-            Version::V6 { destination: Ok(true) } => (self.network + 8, 16),
-            Version::V6 { .. } => return Err(WireError::Absent("direct destination")),
-            Version::NotIp => return Err(WireError::Absent("IP header")),
+            IpVersion::V4 => (self.network + 12, 4),
+            IpVersion::V6 { destination: Ok(true) } => (self.network + 8, 16),
+            IpVersion::V6 { .. } => return Err(WireError::Absent("direct destination")),
+            IpVersion::NotIp => return Err(WireError::Absent("IP header")),
         };
         if EthernetView::new(self.frame)?.destination().is_multicast() {
             return Err(WireError::Absent("destination that is one station"));
@@ -324,17 +324,17 @@ impl<'a> PacketMut<'a> {
         if !self.upper.has_header {
             return Err(ABSENT);
         }
-        let Upper { protocol, place, .. } = self.upper;
+        let TransportFacts { protocol, place, .. } = self.upper;
         let message = self.frame.get_mut(place.0..place.1).ok_or(ABSENT)?;
         match (protocol, self.version) {
-            (Protocol::ICMP, Version::V4) => {
+            (Protocol::ICMP, IpVersion::V4) => {
                 let mut view = Icmpv4Mut::new(message)?;
                 let Icmpv4::EchoRequest(echo) = Icmpv4::parse(&view.as_view()) else {
                     return Err(ABSENT);
                 };
                 view.set_message(Icmpv4::EchoReply(echo));
             }
-            (Protocol::ICMPV6, Version::V6 { .. }) => {
+            (Protocol::ICMPV6, IpVersion::V6 { .. }) => {
                 let mut view = Icmpv6Mut::new(message, state)?;
                 let Icmpv6::EchoRequest(echo) = Icmpv6::parse(&view.as_view()) else {
                     return Err(ABSENT);

@@ -83,19 +83,19 @@ impl Conditions {
             return self.both(start, rest);
         }
         // Factor out the common part: a (b ∨ c) ∨ c is a b ∨ c, and b may be narrower than a.
-        if let Form::Both(a, rest) = forms.0
+        if let ConditionForm::Both(a, rest) = forms.0
             && let Some(b) = self.beside(rest, two)
         {
             let narrow = self.both(a, b);
             return self.alternatives(narrow, two);
         }
-        if let Form::Both(a, rest) = forms.1
+        if let ConditionForm::Both(a, rest) = forms.1
             && let Some(b) = self.beside(rest, one)
         {
             let narrow = self.both(a, b);
             return self.alternatives(one, narrow);
         }
-        self.add(Form::Either(one, two))
+        self.add(ConditionForm::Either(one, two))
     }
 
     /// Like [`Conditions::either`], without simplification.
