@@ -288,12 +288,12 @@ impl<'a> PacketMut<'a> {
         Ok(())
     }
 
-    /// Swaps sender and receiver: the addresses of Ethernet and IP, and the ports. The checksums stay
-    /// correct, because a sum does not depend on the order of its parts.
+    /// Swaps sender and receiver: the addresses of Ethernet and IP, and the ports. The checksums
+    /// stay correct, because a sum does not depend on the order of its parts.
     ///
     /// # Errors
-    /// [`WireError::Absent`] for other protocols than IP, for a frame to a group of stations, and for
-    /// IPv6 with a routing header.
+    /// [`WireError::Absent`] for other protocols than IP, for a frame to a group of stations, and
+    /// for IPv6 with a routing header.
     #[inline]
     pub fn reverse(&mut self) -> Result<(), WireError> {
         let (at, len) = match self.version {
@@ -313,7 +313,8 @@ impl<'a> PacketMut<'a> {
         Ok(())
     }
 
-    /// Turns an ICMP or ICMPv6 echo request into its reply. [`reverse`](Self::reverse) sends it back.
+    /// Turns an ICMP or ICMPv6 echo request into its reply. [`reverse`](Self::reverse) sends it
+    /// back.
     ///
     /// # Errors
     /// As [`set_echo_identifier`](Self::set_echo_identifier), also for a reply.

@@ -2,8 +2,7 @@
 //!
 //!     sudo target/release/examples/bridge packet:eth0 packet:eth1
 //!
-//! Packets leave as they were on the wire: packets that the kernel has merged are segmented, and
-//! partial checksums are completed. ^C ends it.
+//! It segments packets that the kernel has merged, and completes partial checksums. ^C ends it.
 #![allow(clippy::print_stdout)]
 
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! A source of your own: captures the frames that a switch mirrors to this host by VXLAN.
+//! A new source of packets: captures the frames that a switch mirrors to this host by VXLAN.
 //!
 //!     target/release/examples/custom_source 0.0.0.0:4789 mirrored.pcapng
 #![allow(clippy::print_stdout)]
@@ -49,8 +49,7 @@ fn main() -> Result<()> {
     let source = Mirror(UdpSocket::bind(address)?, Pool::new(PoolConfig::default())?);
     source.0.set_nonblocking(true)?;
     let port = port::custom("mirror", [source], &OpenOptions::default())?;
-    let output = OutputConfig::new(path);
-    let config = CaptureConfig::default().output(output);
+    let config = CaptureConfig::default().output(OutputConfig::new(path));
     let (halt, capture) = (Halt::by_signals()?, Capture::start(vec![port], &config)?);
     while !capture.wait(Duration::from_secs(1)) && !halt.is_asked() {}
     let outcome = capture.join();

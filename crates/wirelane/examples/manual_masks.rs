@@ -15,7 +15,7 @@ fn main() -> Result<()> {
     let Some(spec) = std::env::args().nth(1) else {
         return Err(Error::usage("arguments", "name a port, such as packet:eth0"));
     };
-    // Neither packets that the host sends, nor packets without a queue.
+    // The mask excludes packets that the host sends, and packets without a queue.
     let mask = QueueMask { rx: QueueSet::from_iter([0, 2]), ..QueueMask::NONE };
     let mask = QueueMask { enabled: true, ..mask };
     let port = port::open(&spec.parse()?, &OpenOptions::default().mask(mask))?;

@@ -23,12 +23,12 @@ fn main() -> Result<()> {
         return Err(Error::usage("arguments", "a port and an IPv4 address are needed"));
     };
     let address: Ipv4Addr = address.parse()?;
-    // `xdp:` takes packets away from the host: only those for the address.
+    // `xdp:` takes the matching packets away from the host.
     let filter: Filter = format!("(arp or icmp) and dst host {address}").parse()?;
     let options = OpenOptions::forwarder().filter(filter).take(Take::MatchingAndManagement);
     let port = port::open(&spec.parse()?, &options)?;
 
-    // Answers return through the queue of the request. Frames are moved, not copied.
+    // An answer leaves through the queue of its request, in the same memory.
     let change = move |batch: &mut Batch| batch.retain(|frame| answer(frame, address).is_some());
     let threads = Threads::default().until(&Halt::by_signals()?);
     let running = threads.forward(vec![port], |_from, out| out.before_send(change))?;

@@ -21,8 +21,7 @@ fn main() -> Result<()> {
     let ports: Vec<Port> = specs.iter().map(open).collect::<Result<_>>()?;
 
     // The suffix selects the format and the compression.
-    let output = OutputConfig::new(path);
-    let config = CaptureConfig::default().output(output);
+    let config = CaptureConfig::default().output(OutputConfig::new(path));
     let halt = Halt::by_signals()?;
     let capture = Capture::start(ports, &config)?;
     while !capture.wait(Duration::from_secs(1)) && !halt.is_asked() {}

@@ -25,7 +25,7 @@ fn main() -> Result<()> {
     let port = port::open(&spec.parse()?, &options)?;
     println!("{}: {} mode, queues {:?}", spec, port.info().mode, port.info().queues);
 
-    // Frames return through the queue that received them. They are moved, not copied.
+    // An answer leaves through the queue of its request, in the same memory.
     let answer = |batch: &mut Batch| batch.retain(|frame| echo(frame).is_ok());
     let threads = Threads::default().until(&Halt::by_signals()?);
     let outcome = threads.forward(vec![port], |_from, out| out.before_send(answer))?.join();

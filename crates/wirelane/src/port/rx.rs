@@ -38,8 +38,9 @@ pub enum Readiness<'a> {
 
 /// A source of packets: the receiver of a backend, or of a program.
 ///
-/// The [`Rx`] of such a source works wherever another one does: in
-/// [`pipeline::run`](crate::pipeline::run), alone or together with the ends of ports.
+/// [`custom`](super::custom()) makes a port of such sources, for sessions and filters. The [`Rx`]
+/// of a source also works alone, or together with the ends of ports, in
+/// [`pipeline::run`](crate::pipeline::run).
 ///
 /// ```
 /// use std::sync::Arc;

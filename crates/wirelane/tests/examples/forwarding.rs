@@ -89,7 +89,7 @@ fn tcp_and_udp_pass(network: &Network, known_as: &str) {
     let reader = thread::spawn(move || {
         let mut received = vec![0; expected.len()];
         reader.read_exact(&mut received).unwrap();
-        assert!(received == expected, "what came back is something else");
+        assert!(received == expected, "the echo differs from what was sent");
     });
     (&stream).write_all(&sent).unwrap();
     reader.join().unwrap();
@@ -254,7 +254,7 @@ fn iperf(network: &Network, seconds: u32) -> f64 {
 /// wirelane --examples`.
 #[test]
 #[ignore = "prints figures; takes a minute and wants a quiet machine"]
-#[allow(clippy::print_stdout, reason = "figures for whoever runs it")]
+#[allow(clippy::print_stdout, reason = "the figures are its result")]
 fn privileged_nat_beside_forward() {
     if !privileged::require() || !tools::require("iperf3") {
         return;
