@@ -29,8 +29,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let streams: Arc<[Stream]> = [stream].into();
 
     // Each thread generates its part of the packets.
-    let mut sources = |lane: ThreadShare| {
-        let generator = Generator::new(Arc::clone(&streams), lane, None);
+    let mut sources = |share: ThreadShare| {
+        let generator = Generator::new(Arc::clone(&streams), share, None);
         generator
             .map(|generator| Box::new(generator) as Box<dyn PacketSource>)
             .map_err(|error| wirelane::Error::usage("packets", error.to_string()))
