@@ -3,7 +3,9 @@
 use std::fs;
 use std::io;
 use std::path::Path;
+use std::process::Command;
 
+use super::release::SONAME;
 use super::tool::CARGO_DEB;
 use super::{Package, VERSION};
 use crate::cargo;
@@ -17,7 +19,7 @@ const PACKAGES: [(&str, Option<&str>); 6] = [
     ("wirelane-bench", None),
     ("wirelane-libpcap", None),
     ("wirelane-capi", None),
-    ("wirelane-capi", Some("dev")),
+    ("wirelane-capi", Some("shared")),
 ];
 
 /// Writes what only these packages contain: the changelog of the packages, and `wirelane.pc`.
@@ -37,7 +39,7 @@ const MAINTAINER: &str = "The Wirelane authors <maintainers@wirelane.invalid>";
 
 /// The time of the last commit, so that the same source makes the same package.
 fn date() -> String {
-    let mut git = std::process::Command::new("git");
+    let mut git = Command::new("git");
     git.args(["log", "-1", "--format=%cD"]).current_dir(root());
     let date = cargo::output(&mut git).unwrap_or_default();
     match date.trim() {
@@ -79,12 +81,42 @@ pub(super) fn run(package: &Package) -> Outcome {
         }
         outcome += Outcome::single(cargo::succeeds(&mut command));
     }
+    for library in package.results(".deb").iter().filter(|path| is_library(path)) {
+        let added = add_shlibs(library, &package.stage.with_file_name("library"));
+        outcome += added.map_or_else(Outcome::failure, |()| Outcome::single(true));
+    }
     outcome
+}
+
+fn is_library(package: &Path) -> bool {
+    let name = package.file_name().unwrap_or_default().to_string_lossy();
+    name.starts_with("libwirelane0") && name.contains(VERSION)
+}
+
+/// Adds the file `shlibs`, by which packages of programs find their dependency on the library.
+/// cargo-deb cannot add it.
+fn add_shlibs(package: &Path, place: &Path) -> Result<(), String> {
+    let failed = |error: io::Error| format!("{}: {error}", place.display());
+    match fs::remove_dir_all(place) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
+        _ => {}
+    }
+    let mut unpack = Command::new("dpkg-deb");
+    unpack.arg("--raw-extract").arg(package).arg(place);
+    let mut pack = Command::new("dpkg-deb");
+    pack.args(["--root-owner-group", "--build"]).arg(place).arg(package);
+    let (name, version) = SONAME.split_once(".so.").unwrap_or((SONAME, ""));
+    let text = format!("{name} {version} {name}{version} (>= {VERSION})\n");
+    if !cargo::succeeds(&mut unpack) {
+        return Err(format!("{} cannot be unpacked", package.display()));
+    }
+    fs::write(place.join("DEBIAN/shlibs"), text).map_err(failed)?;
+    let packed = cargo::succeeds(&mut pack);
+    packed.then_some(()).ok_or_else(|| format!("{} cannot be packed", package.display()))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::release::SONAME;
     use super::*;
 
     fn manifest(name: &str) -> String {

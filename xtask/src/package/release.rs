@@ -46,7 +46,8 @@ pub(super) fn run(package: &Package) -> Outcome {
     let mut outcome = Outcome::single(cargo::succeeds(&mut build));
     let library = ["rustc", "--release", "--locked", "-p", "wirelane-capi", "--lib"];
     let mut library = cargo::stable(&library);
-    library.args(["--crate-type", "cdylib", "--"]).arg(format!("-Clink-arg=-Wl,-soname,{SONAME}"));
+    library.args(["--crate-type", "cdylib", "--", "-Cstrip=symbols"]);
+    library.arg(format!("-Clink-arg=-Wl,-soname,{SONAME}"));
     outcome += Outcome::single(cargo::succeeds(&mut library));
     outcome
 }
