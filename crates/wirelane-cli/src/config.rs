@@ -1,8 +1,8 @@
 //! Options in a file: `--config FILE`.
 //!
 //! Each line is an option without its dashes: `max-bytes = 10G`, or `wait` for one without a value.
-//! A line that begins with `#` is a comment. The options are inserted before those of the command
-//! line, which override them. There is no quoting: a value is the rest of its line.
+//! A line that begins with `#` is a comment. The options are inserted before the options of the
+//! command line, which override them. There is no quoting: a value is the rest of its line.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};

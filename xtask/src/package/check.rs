@@ -53,8 +53,9 @@ fn static_programs(package: &Package) -> Outcome {
         return Outcome::skip("no static program");
     };
     let empty = package.stage.with_file_name("empty");
-    let unpacked = fs::remove_dir_all(&empty).or_else(|_| Ok::<_, std::io::Error>(()));
-    let unpacked = unpacked.and_then(|()| fs::create_dir_all(&empty)).is_ok()
+    // Left by an earlier run.
+    let _ = fs::remove_dir_all(&empty);
+    let unpacked = fs::create_dir_all(&empty).is_ok()
         && cargo::succeeds(
             Command::new("tar")
                 .args(["--strip-components=1", "--wildcards", "--no-anchored", "-C"])

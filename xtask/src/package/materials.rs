@@ -1,4 +1,4 @@
-//! What the programs are made of (a CycloneDX file per package), and checksums of all files.
+//! Bills of materials (a CycloneDX file per package), and checksums of all files.
 
 use std::fs;
 use std::path::Path;

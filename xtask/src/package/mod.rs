@@ -1,7 +1,7 @@
-//! `cargo xtask package`: everything that users install, in `target/package/dist`.
+//! `cargo xtask package` makes the packages in `target/package/dist`.
 //!
-//! All packages have the version of the workspace. What is in them is in `packaging/`, and in
-//! `[package.metadata.deb]` and `[package.metadata.generate-rpm]` of each crate.
+//! All packages have the version of the workspace. `packaging/` and the manifests of the crates
+//! (`[package.metadata.deb]`, `[package.metadata.generate-rpm]`) define their content.
 
 mod check;
 mod debian;
@@ -52,7 +52,7 @@ pub(crate) struct Arguments {
 struct Package {
     context: Context,
     except: Vec<String>,
-    /// What packages contain in addition to programs. Its place is fixed: the manifests name it.
+    /// The content of packages besides programs. Its place is fixed: the manifests name it.
     stage: PathBuf,
     /// The result.
     dist: PathBuf,

@@ -37,7 +37,7 @@ const STATICS: [Static; 2] = [
     },
 ];
 
-/// Builds all that is not static.
+/// Builds the dynamic programs and the libraries.
 pub(super) fn run(package: &Package) -> Outcome {
     let mut build = cargo::stable(&["build", "--release", "--locked"]);
     for name in CRATES.iter().filter(|name| package.has(name)) {

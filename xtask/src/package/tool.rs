@@ -47,7 +47,7 @@ impl Tool {
         })?;
         let mut command = Command::new(program);
         command.current_dir(root()).env_remove("RUSTUP_TOOLCHAIN").env_remove("RUSTFLAGS");
-        // It calls cargo, which must be the one that runs this program.
+        // It calls cargo: the same one as this program.
         if let Some(cargo) = env::var_os("CARGO") {
             command.env("CARGO", cargo);
         }

@@ -54,8 +54,8 @@ impl Service {
         self.send(&format!("READY=1\nSTATUS={}", one_line(status)));
     }
 
-    /// Some time has passed. Feeds the watchdog if its time has come and all threads work, and
-    /// sends a status line from time to time.
+    /// Some time has passed. Feeds the watchdog if a feed is due and all threads work. Sends a
+    /// status line every 10 seconds.
     pub(super) fn tick(
         &mut self,
         now: Instant,
@@ -74,7 +74,7 @@ impl Service {
         }
     }
 
-    /// The command ends: it writes what it has received, and closes its files.
+    /// The command ends: it writes the received packets, and closes its files.
     pub(super) fn stopping(&self) {
         self.send("STOPPING=1\nSTATUS=stopping");
     }
