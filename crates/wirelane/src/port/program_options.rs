@@ -25,8 +25,7 @@ pub struct ProgramOptions {
     /// later ([`packet`](super::packet)). Only a [capture](crate::session::capture) distinguishes
     /// their packets.
     pub every_interface: bool,
-    /// Accept a file whose interfaces have several link types
-    /// ([`interfaces`](crate::session::interfaces)). Otherwise such a file is refused.
+    /// Accept a file whose interfaces have several link types. Otherwise such a file is refused.
     pub mixed_links: bool,
     /// Find all interfaces of a file when it is opened; a regular file is read once more for this.
     /// Otherwise, and for a pipe, an interface described after the first packets appears when

@@ -30,6 +30,7 @@ pub struct ForwardConfig {
     /// are received, and segmented after a discipline, just before the TX rings. Merged frames are
     /// segmented for any port that does not accept long frames, independent of its switches. With
     /// [`ForwardConfig::packets`] no packet waits for others of its flow, so fewer are merged.
+    #[doc(hidden)]
     pub switches: Vec<Option<Arc<Switches>>>,
 }
 
@@ -40,8 +41,16 @@ crate::setters!(ForwardConfig:
     choice: QueueSelection,
     packets: Option<u64>,
     placement: Placement,
-    switches: Vec<Option<Arc<Switches>>>,
 );
+
+impl ForwardConfig {
+    /// Sets [`switches`](field@Self::switches).
+    #[doc(hidden)]
+    #[must_use]
+    pub fn switches(self, switches: Vec<Option<Arc<Switches>>>) -> Self {
+        Self { switches, ..self }
+    }
+}
 
 /// The outcome of forwarding.
 #[derive(Debug)]
