@@ -1,5 +1,4 @@
-//! The `wirelane` command: parses the arguments, runs a subcommand, and prints its error on one
-//! line.
+//! The `wirelane` command: parses the arguments, runs a subcommand, and prints its error.
 //!
 //! An implementation detail of Wirelane: its items are not a stable API, and may change in any
 //! release. The public items serve the program `wirelane-bench`.
@@ -12,7 +11,6 @@ pub mod companion;
 mod config;
 mod control;
 mod habits;
-mod hints;
 mod live;
 mod netns;
 pub mod output;
@@ -22,6 +20,7 @@ mod print;
 mod privilege;
 mod provenance;
 mod reachability;
+mod remedies;
 pub mod signals;
 mod sources;
 mod ssh;
@@ -30,6 +29,7 @@ mod store_check;
 mod stores;
 mod text_file;
 mod time_span;
+mod usage;
 
 use std::ffi::{OsStr, OsString};
 use std::process::ExitCode;
@@ -135,8 +135,7 @@ pub fn main() -> ExitCode {
     outcome.map_or_else(|error| report(&error), |()| ExitCode::SUCCESS)
 }
 
-/// Runs a whole companion program. Like the command, it prints an error, also in its arguments, on
-/// one line.
+/// Runs a whole companion program. Like the command, it prints an error, also in its arguments.
 pub fn companion<C: Parser>(run: impl FnOnce(C) -> wirelane::Result<()>) -> ExitCode {
     prepare();
     match C::try_parse() {
@@ -183,8 +182,8 @@ fn parse(words: &[OsString], expanded: Option<Vec<OsString>>) -> Result<Cli, cla
     Cli::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut Cli::command()))
 }
 
-/// Prints help and version unchanged. Prints errors in the arguments on one line, like all errors,
-/// with an option to use instead.
+/// Prints help and version unchanged. Prints errors in the arguments like all errors, with an option
+/// to use instead.
 fn refuse(error: &clap::Error, instead: Option<(&str, &'static str)>) -> ExitCode {
     use clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand as NoCommand;
     if !error.use_stderr() || error.kind() == NoCommand {
@@ -192,24 +191,11 @@ fn refuse(error: &clap::Error, instead: Option<(&str, &'static str)>) -> ExitCod
         let _ = error.print();
         return ExitCode::from(if error.use_stderr() { 2 } else { 0 });
     }
-    let text = error.render().to_string();
-    let mut paragraphs = text.split("\n\n").map(|paragraph| {
-        let words: Vec<_> = paragraph.split_whitespace().collect();
-        words.join(" ")
-    });
-    let cause = paragraphs.next().unwrap_or_default();
-    let cause = cause.strip_prefix("error: ").unwrap_or(&cause).to_owned();
-    let tip = paragraphs.find_map(|text| text.strip_prefix("tip: ").map(str::to_owned));
-    // The text of a value parser already contains the next step.
-    let cause = cause.replace("': write ", "'; write ");
-    let error = match (instead, tip) {
-        (Some((option, help)), _) => {
+    let error = match instead {
+        Some((option, help)) => {
             Error::usage(option, "`wirelane capture` has no such option").help(help)
         }
-        (None, None) if cause.contains("; ") => Error::usage("arguments", cause),
-        (None, tip) => {
-            Error::usage("arguments", cause).help(tip.unwrap_or_else(|| "try --help".into()))
-        }
+        None => usage::error(error),
     };
     report(&error)
 }

@@ -92,7 +92,7 @@ fn find(text: &OsStr) -> Result<OwnedFd> {
     if netns::is_network_namespace(&file) {
         return Ok(file);
     }
-    Err(Error::usage(object(text), "it is no network namespace"))
+    Err(Error::usage(object(text), "it is no network namespace").help("`ip netns` lists them"))
 }
 
 fn named(text: &OsStr) -> Result<OwnedFd> {
@@ -108,13 +108,13 @@ fn named(text: &OsStr) -> Result<OwnedFd> {
     if name.is_empty() || !name.bytes().all(|byte| byte.is_ascii_digit()) {
         let error = Error::usage(object(text), "there is none of this name");
         return Err(error.help(
-            "`ip netns` lists names; of a container give the process ID, as in `docker inspect -f \
-             '{{.State.Pid}}' NAME`",
+            "`ip netns` lists names; a container has `docker inspect -f {{.State.Pid}} NAME`",
         ));
     }
     let path = PathBuf::from(format!("/proc/{name}/ns/net"));
     if !Path::new("/proc").join(name).exists() {
-        return Err(Error::usage(object(text), "there is no process with this number"));
+        return Err(Error::usage(object(text), "there is no process with this number")
+            .help("`ps` lists processes"));
     }
     open(&path)
 }

@@ -179,15 +179,14 @@ fn unknown(word: &OsStr, is_first: bool, known: &KnownNames<'_>) -> Error {
     let meant = similar(word, known).map(|name| format!("did you mean {name}?"));
     if is_first {
         return Error::failed(shown.into_owned(), "there is no such interface")
-            .help(meant.unwrap_or_default() + " `wirelane queues` lists the interfaces");
+            .help(meant.unwrap_or_else(|| "`wirelane queues` lists the interfaces".to_owned()));
     }
     let cause = match Spec::try_from(word) {
         Err(error) => error.cause().to_owned(),
         Ok(_) => "neither an interface nor the beginning of a filter".to_owned(),
     };
-    let help = meant.unwrap_or_else(|| "`wirelane queues` lists the interfaces".to_owned());
-    Error::usage(format!("'{shown}'"), cause)
-        .help(format!("{help} The packets of a host are `host {shown}`"))
+    let help = meant.unwrap_or_else(|| "`wirelane queues` lists interfaces".to_owned());
+    Error::usage(format!("'{shown}'"), cause).help(format!("{help}; or write `host {shown}`"))
 }
 
 /// The interface that was probably meant.

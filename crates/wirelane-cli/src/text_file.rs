@@ -22,7 +22,10 @@ const LONGEST_FLOWS: u64 = 64 << 20;
 pub(crate) fn flows(path: &Path, signature: usize) -> Result<OtgConfig> {
     let text = read(path, LONGEST_FLOWS, "a flow file")?;
     let config = otg::parse(&text, &|_| signature);
-    config.map_err(|error| Error::failed(path.display().to_string(), error.to_string()))
+    config.map_err(|error| {
+        Error::failed(path.display().to_string(), error.to_string())
+            .help("docs/send.md describes such files")
+    })
 }
 
 /// The text in the file `path`, or on standard input if that is `-`. It is `what`, such as "a

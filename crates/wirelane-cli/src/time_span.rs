@@ -6,6 +6,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use jiff::civil::{Date, DateTime, time};
 use jiff::tz::{AmbiguousOffset, Offset, TimeZone};
+use wirelane::Error;
 use wirelane::internal::clock;
 
 use crate::args;
@@ -14,8 +15,7 @@ const SECOND: u64 = 1_000_000_000;
 const DAY: u64 = 86_400;
 
 /// Advice on the formats of times.
-const HELP: &str = "write a time of day (14:03 or 14:03:05.5), -5m for five minutes ago, \
-    2026-11-23T14:03:05Z (RFC 3339; without Z or an offset it is local time), or now";
+const HELP: &str = "write 14:03, 14:03:05.5, -5m (ago), now, or RFC 3339 as 2026-11-23T14:03:05Z";
 
 /// A point in time as the user wrote it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,6 +37,11 @@ pub(crate) struct TimeSpan {
     pub(crate) from: Option<u64>,
     /// The time from which on packets are excluded.
     pub(crate) to: Option<u64>,
+}
+
+/// The error for a span that cannot be.
+pub(crate) fn refused(cause: String) -> Error {
+    Error::usage("time", cause).help("name an end after the start")
 }
 
 impl FromStr for TimePoint {
@@ -64,7 +69,7 @@ impl TimeSpan {
         let to = to.map(|to| to.resolve(now, Some(from.unwrap_or(0)))).transpose()?;
         match (from, to) {
             (Some(from), Some(to)) if to <= from => {
-                Err(format!("the end, {}, is not after the start, {}", show(to), show(from)))
+                Err(format!("the end ({}) is not after the start ({})", show(to), show(from)))
             }
             _ => Ok(Self { from, to }),
         }

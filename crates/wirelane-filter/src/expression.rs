@@ -148,7 +148,10 @@ impl From<Complaint> for Error {
             match expression.get(span.clone()).filter(|token| !token.is_empty()) {
                 Some(token) => {
                     let column = expression.get(..span.start).map_or(0, |t| t.chars().count()) + 1;
-                    message += &format!(" at \"{token}\" (column {column})");
+                    if !message.contains(token) {
+                        message += &format!(" at \"{token}\"");
+                    }
+                    message += &format!(" (column {column})");
                 }
                 None => message += " at its end",
             }
@@ -159,10 +162,7 @@ impl From<Complaint> for Error {
             object.push('…');
         }
         let error = Error::invalid(format!("filter \"{object}\""), message);
-        let error = match help {
-            Some(help) => error.help(help),
-            None => error,
-        };
+        let error = error.help(help.unwrap_or("see pcap-filter(7)"));
         match span {
             Some(span) => error.at(expression, span),
             None => error,

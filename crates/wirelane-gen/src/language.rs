@@ -206,7 +206,7 @@ mod tests {
             "layer 1: ipv4 has no field 'tll'; it has version, ihl, dscp, ecn, length, id, \
              reserved, df, mf, offset, ttl, protocol, checksum, src, dst, options"
         );
-        assert!(error("ipv4 upd").starts_with("no protocol 'upd'; there are eth, vlan, "));
+        assert!(error("ipv4 upd").starts_with("no layer 'upd'; known: eth vlan "));
         assert_eq!(error("vlan id=4096"), "layer 1: vlan id: 4096 is above 4095");
         assert_eq!(error("udp udp src=1 src=2"), "layer 2: udp: 'src' is set twice");
         assert_eq!(

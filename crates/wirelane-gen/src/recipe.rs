@@ -65,7 +65,7 @@ impl Layer {
     pub fn named(name: &str) -> Result<Self> {
         let protocol = table::named(name).ok_or_else(|| {
             let known: Vec<_> = table::PROTOCOLS.iter().map(|protocol| protocol.name).collect();
-            Error::new(format!("no protocol '{name}'; there are {}", known.join(", ")))
+            Error::new(format!("no layer '{name}'; known: {}", known.join(" ")))
         })?;
         Ok(Self { protocol, settings: Vec::new() })
     }

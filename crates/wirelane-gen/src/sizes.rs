@@ -83,7 +83,7 @@ impl Sizes {
         }
         if let Some(short) = cycle.iter().find(|len| usize::from(**len) < min) {
             return Err(Error::new(format!(
-                "a frame of {short} bytes is too short: with its headers it has at least {min}"
+                "a frame of {short} bytes is too short; its headers need at least {min}"
             )));
         }
         Ok(Lengths { cycle: cycle.into() })
@@ -308,7 +308,7 @@ mod tests {
     #[test]
     fn short_frames_are_an_error() {
         let error = Sizes::fixed(40).lengths(60).unwrap_err().to_string();
-        assert_eq!(error, "a frame of 40 bytes is too short: with its headers it has at least 60");
+        assert_eq!(error, "a frame of 40 bytes is too short; its headers need at least 60");
         let raised = Sizes::Imix.lengths(600).unwrap();
         assert_eq!((raised.min(), raised.max()), (600, 1514));
         assert!("1-65535=1".parse::<Sizes>().is_err());

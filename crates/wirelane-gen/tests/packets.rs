@@ -226,7 +226,7 @@ fn a_stream_checks_its_sizes() {
     let recipe: Recipe = "vxlan ipv6 tcp".parse().unwrap();
     let sizes = |text: &str| text.parse::<Sizes>().unwrap();
     let error = Stream::new("a", &recipe, Some(&sizes("64")), 18).unwrap_err().to_string();
-    assert_eq!(error, "a frame of 64 bytes is too short: with its headers it has at least 142");
+    assert_eq!(error, "a frame of 64 bytes is too short; its headers need at least 142");
     let imix = Stream::new("a", &recipe, Some(&Sizes::Imix), 18).unwrap();
     assert_eq!((imix.lengths.min(), imix.lengths.max()), (142, 1514));
     assert_eq!(Stream::new("a", &recipe, None, 0).unwrap().lengths.fixed(), Some(124));

@@ -16,6 +16,7 @@ use wirelane_os::{OsError, iface, netns};
 use super::shape::{LabConfig, Offloads, Taps};
 use super::site::{Side, Site, failed};
 use wirelane::error::{Error, Result};
+use wirelane::internal::Remedy;
 
 /// How long to wait for the carrier of both ends; the kernel needs at most a second.
 const CARRIER: Duration = Duration::from_secs(10);
@@ -30,7 +31,7 @@ pub(super) fn build(config: &LabConfig) -> Result<[Site; 2]> {
     // A kernel started with `ipv6.disable=1` has no IPv6 settings.
     if config.ipv6.is_some() && !Path::new("/proc/sys/net/ipv6").exists() {
         let error = Error::failed("lab of two network namespaces", "this kernel has no IPv6");
-        return Err(error.help("leave the addresses of IPv6 out"));
+        return Err(error.remedy(Remedy::NoIpv6));
     }
     let sites = [site(config, Side::A)?, site(config, Side::B)?];
     let [near, far] = &sites;

@@ -21,6 +21,7 @@ use super::processes::{self, Process};
 use super::shape::LabConfig;
 use super::site::{Side, refused};
 use wirelane::error::{Error, Result};
+use wirelane::internal::Remedy;
 
 /// A named lab, up or not.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -239,7 +240,7 @@ impl NamedLab {
                     format!("namespace {name}"),
                     format!("{why}; it is left alone"),
                 )
-                .help("choose another name for the lab"));
+                .remedy(Remedy::LabName));
             }
         }
         Ok(())

@@ -232,7 +232,7 @@ fn cause(error: &io::Error) -> String {
 /// The next step, for errors that have one.
 fn advice(error: &io::Error) -> &'static str {
     match error.kind() {
-        io::ErrorKind::NotFound => "check the path",
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => "check the path",
         io::ErrorKind::PermissionDenied => "check who may access it",
         io::ErrorKind::StorageFull => "free space, or rotate with -C and -W",
         io::ErrorKind::QuotaExceeded => "raise the quota, or rotate with -C and -W",

@@ -33,6 +33,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, SyncSender};
 use std::thread;
 
+use wirelane::internal::Remedy;
 use wirelane::{Error, Result};
 use wirelane_gen::Rate;
 
@@ -142,8 +143,7 @@ impl ReplayOpening<'_> {
                     "does not fit into {} MiB, and a pipe cannot be read twice",
                     limit >> 20
                 );
-                return Err(Error::failed(self.name(), cause)
-                    .help("name a file, send it once, or allow more memory"));
+                return Err(Error::failed(self.name(), cause).remedy(Remedy::LoadOrOnce));
             }
         }
         self.stream()

@@ -142,15 +142,13 @@ impl GapKind {
         match self {
             Self::Prelude => "the prelude is damaged; its second copy is whole".into(),
             Self::NoPrelude => {
-                "the prelude is damaged: the interfaces of its packets are lost".into()
+                "the prelude is damaged; the interfaces of its packets are lost".into()
             }
             Self::Damaged => "the header of an extent is damaged".into(),
             Self::Unwritten => "zeros: an extent was never written".into(),
             Self::Cut => "the file is truncated inside an extent".into(),
             Self::Mended => "damaged bytes here were removed when the segment was mended".into(),
-            Self::Short => {
-                "the file is truncated: packets up to the time in its name are missing".into()
-            }
+            Self::Short => "it is truncated; packets up to the time in its name are missing".into(),
             Self::Unreadable(error) => format!("the disk cannot read it: {error}").into(),
         }
     }

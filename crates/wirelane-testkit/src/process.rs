@@ -19,7 +19,7 @@ pub struct Output {
     pub status: ExitStatus,
     /// The standard output, as text.
     pub stdout: String,
-    /// The standard error, as text.
+    /// The standard error, as text, with errors and notes of Wirelane on one line each.
     pub stderr: String,
 }
 
@@ -53,8 +53,27 @@ pub fn output(command: &mut Command) -> Output {
     Output {
         status: output.status,
         stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
-        stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+        stderr: unfolded(&String::from_utf8_lossy(&output.stderr)),
     }
+}
+
+/// Joins the lines of each error and note of Wirelane, which are folded at 80 columns.
+#[must_use]
+pub fn unfolded(text: &str) -> String {
+    let mut joined = String::with_capacity(text.len());
+    let mut is_folded = false;
+    for line in text.split_inclusive('\n') {
+        let rest = line.strip_prefix("  ").filter(|rest| !rest.starts_with(' '));
+        if let Some(rest) = rest.filter(|_| is_folded) {
+            joined.truncate(joined.trim_end_matches('\n').len());
+            joined.push(' ');
+            joined.push_str(rest);
+            continue;
+        }
+        is_folded = line.starts_with("wirelane") || line.starts_with("note: ");
+        joined.push_str(line);
+    }
+    joined
 }
 
 /// Copies the program `from` to `to`, so that it can be started there.
@@ -135,9 +154,9 @@ impl ChildGuard {
         contents(&self.stdout)
     }
 
-    /// The standard error so far.
+    /// The standard error so far, with errors and notes of Wirelane on one line each.
     pub fn stderr(&self) -> String {
-        contents(&self.stderr)
+        unfolded(&contents(&self.stderr))
     }
 
     /// Waits until `ready` returns true for the guard, at most `limit`.

@@ -88,6 +88,12 @@ pub fn one_line(f: &mut fmt::Formatter<'_>, text: &str) -> fmt::Result {
     brief(text).chars().flat_map(escaped).try_for_each(|c| f.write_char(c))
 }
 
+/// As [`one_line`], as a string.
+#[must_use]
+pub fn on_one_line(text: &str) -> String {
+    brief(text).chars().flat_map(escaped).collect()
+}
+
 /// The format of every error of this project: `object: cause; help`, on one line.
 pub fn sentence(
     f: &mut fmt::Formatter<'_>,

@@ -18,7 +18,9 @@ use wirelane_pcap::CaptureError;
 use wirelane_wire::WireError;
 #[doc(hidden)]
 pub use wirelane_wire::text::brief;
-use wirelane_wire::text::sentence;
+use wirelane_wire::text::{on_one_line, sentence};
+
+use crate::remedy::Remedy;
 
 /// Result of every fallible call of this library outside the hot path.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -50,6 +52,7 @@ struct Body {
     object: String,
     cause: Cow<'static, str>,
     help: Option<Cow<'static, str>>,
+    remedy: Option<Remedy>,
     source: Option<OsError>,
 }
 
@@ -87,6 +90,16 @@ impl Error {
     #[must_use]
     pub fn help(mut self, help: impl Into<Cow<'static, str>>) -> Self {
         self.0.help = Some(help.into());
+        self.0.remedy = None;
+        self
+    }
+
+    /// Adds a next step that a program may word in its own way.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn remedy(mut self, remedy: Remedy) -> Self {
+        self.0.help = Some(remedy.to_string().into());
+        self.0.remedy = Some(remedy);
         self
     }
 
@@ -123,6 +136,18 @@ impl Error {
         self.0.help.as_deref()
     }
 
+    /// The next step, if it names a setting of this library.
+    #[doc(hidden)]
+    pub fn offered_remedy(&self) -> Option<&Remedy> {
+        self.0.remedy.as_ref()
+    }
+
+    /// The failure without the next step: `object: cause`, on one line.
+    #[doc(hidden)]
+    pub fn problem(&self) -> String {
+        format!("{}: {}", on_one_line(&self.0.object), on_one_line(&self.0.cause))
+    }
+
     /// Removes duplicates: a removed interface fails at each of its queues.
     #[doc(hidden)]
     pub fn each_once(errors: &mut Vec<Self>) {
@@ -131,7 +156,7 @@ impl Error {
     }
 
     fn new(kind: ErrorKind, object: String, cause: Cow<'static, str>) -> Self {
-        Self(Box::new(Body { kind, object, cause, help: None, source: None }))
+        Self(Box::new(Body { kind, object, cause, help: None, remedy: None, source: None }))
     }
 }
 
@@ -214,6 +239,11 @@ fn surroundings(source: &OsError) -> Option<&'static str> {
         }
         Errno::NOENT if lacks("/sys/", "/sys/kernel") => {
             Some("no /sys is mounted here: `mount -t sysfs sysfs /sys`")
+        }
+        Errno::NOENT | Errno::NOTDIR if source.call == "open" => Some("check the path"),
+        Errno::ISDIR => Some("name a file in it"),
+        Errno::NODEV if source.call.starts_with("ioctl SIOCG") => {
+            Some("`wirelane queues` lists the interfaces")
         }
         _ => None,
     }

@@ -2,6 +2,8 @@
 //! for C, Python and libpcap. They are not part of the library's public API, and may change in any
 //! release. `xtask/tests/` checks that no example uses them.
 
+pub use crate::remedy::Remedy;
+
 /// Filters: all engines side by side.
 #[cfg(not(loom))]
 pub mod filter {

@@ -93,6 +93,7 @@ pub(crate) mod memory;
 pub mod pool;
 pub(crate) mod process;
 pub mod qdisc;
+mod remedy;
 pub mod ring;
 pub mod segment;
 pub mod stats;

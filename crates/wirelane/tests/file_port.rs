@@ -644,7 +644,12 @@ fn what_cannot_be_opened_is_one_line() {
     is(&file("text"), &receive, Failed, "not a capture file");
     is(&file("none"), &receive, Failed, "it is empty");
     is(&file("a.pcapng"), &both, Usage, "read or written, not both");
-    is(&file("a.pcapng?rate=1M"), &receive, Usage, "rate=1M is not max or original");
+    is(
+        &file("a.pcapng?rate=1M"),
+        &receive,
+        Usage,
+        "rate=1M is not possible; write max or original",
+    );
     is(&file("a.pcapng?loop=0"), &receive, Usage, "loop=0 is not a number from 1 on");
     is(&file("a.pcapng?frame=9k"), &receive, Usage, "'frame' is not an option");
     is(&file("b.pcapng?queues=2"), &transmit, Usage, "'queues' is not an option");

@@ -15,7 +15,7 @@ use super::copying::Copying;
 use crate::access::AccessArgs;
 use crate::args;
 use crate::steering;
-use crate::time_span::{TimePoint, TimeSpan};
+use crate::time_span::{self, TimePoint, TimeSpan};
 
 /// Write a capture file in another format or compression, whole or in part.
 ///
@@ -87,7 +87,7 @@ pub(crate) fn run(args: &ConvertArgs) -> Result<()> {
     let mut options = args::writer(&args.output, args.compress)?;
     options.access = args.access.access()?;
     args.comment.add_to(&mut options.section);
-    let span = TimeSpan::new(args.from, args.to).map_err(|cause| Error::usage("time", cause))?;
+    let span = TimeSpan::new(args.from, args.to).map_err(time_span::refused)?;
     let filter = args.filter.as_deref().map(steering::filter).transpose()?;
     let mut sieve = PacketSelector { span, filter, engines: Vec::new(), failure: None };
     let halt = Halt::by_signals()?;

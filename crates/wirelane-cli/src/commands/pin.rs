@@ -62,8 +62,7 @@ Examples:
 /// time.
 pub(crate) fn run(args: &PinArgs) -> Result<()> {
     let (paths, expression) = stores::split(&args.arguments)?;
-    let TimeSpan { from, to } =
-        TimeSpan::new(args.from, args.to).map_err(|cause| Error::usage("time", cause))?;
+    let TimeSpan { from, to } = TimeSpan::new(args.from, args.to).map_err(time_span::refused)?;
     let filter = stores::filter(&expression)?;
     let query = Query::all().from(from).to(to).filter(filter);
     let mut changed = Vec::new();

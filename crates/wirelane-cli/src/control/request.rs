@@ -10,7 +10,7 @@ use serde_json::Value;
 use wirelane::mask::MAX_QUEUES;
 use wirelane::{Error, ErrorKind, QueueMask, QueueSet, Result};
 
-use crate::output;
+use crate::{output, remedies};
 
 /// A request.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -209,7 +209,7 @@ impl RefusalMessage {
 
 impl From<&Error> for RefusalMessage {
     fn from(error: &Error) -> Self {
-        Self { usage: error.kind() == ErrorKind::Usage, error: error.to_string() }
+        Self { usage: error.kind() == ErrorKind::Usage, error: remedies::text(error) }
     }
 }
 

@@ -2,6 +2,7 @@
 
 pub(crate) mod counts;
 mod flows;
+mod fold;
 pub(crate) mod headline;
 pub(crate) mod progress;
 pub(crate) mod report;
@@ -22,32 +23,40 @@ use serde::Serialize;
 use wirelane::{Error, Result};
 use wirelane_wire::text::{printable_json, printable_lines};
 
+pub use fold::wrap;
 pub(crate) use wirelane_wire::text::printable;
 
-use crate::hints::with_options;
+use crate::remedies;
 
 /// Writes one line for users; several on a narrow terminal. A failure to write it is no error.
 pub fn line(text: Arguments<'_>) {
     // Escapes the whole line, because any part may contain foreign text.
     let text = printable_lines(&text.to_string()).into_owned();
-    // Standard error has no buffer: each part of the text would be a system call.
-    let text = match screen::width_of_errors() {
-        Some(width) => folded(text, width) + "\n",
-        None => text + "\n",
-    };
-    screen::above(|| {
-        let _ = io::stderr().lock().write_all(text.as_bytes());
+    write_above(match screen::width_of_errors() {
+        Some(width) => fold::folded(text, width),
+        None => text,
     });
 }
 
-/// Writes a note for users. The library's advice is translated into options of this command.
+/// Writes a note for users.
 pub(crate) fn note(text: impl Display) {
-    line(format_args!("note: {}", with_options(&text.to_string())));
+    line(format_args!("note: {text}"));
 }
 
-/// Writes an error for users, translated in the same way.
+/// Writes an error for users: the problem, and the next step in options of this command.
 pub(crate) fn error(error: &Error) {
-    line(format_args!("wirelane: {}", with_options(&error.to_string())));
+    let problem = format!("wirelane: {}", error.problem());
+    let width = screen::width_of_errors().unwrap_or(fold::COLUMNS);
+    let text = fold::error(&problem, remedies::next_step(error).as_deref(), width);
+    write_above(printable_lines(&text).into_owned());
+}
+
+/// Writes a line above the changing ones. Standard error has no buffer: each part of the text would
+/// be a system call.
+fn write_above(text: String) {
+    screen::above(|| {
+        let _ = io::stderr().lock().write_all((text + "\n").as_bytes());
+    });
 }
 
 /// Writes all errors but the first, a line each.
@@ -59,15 +68,6 @@ pub(crate) fn all_but_first(errors: impl IntoIterator<Item = Error>) -> Result<(
     let first = errors.next();
     errors.for_each(|one| error(&one));
     first.map_or(Ok(()), Err)
-}
-
-/// Folds a sentence that exceeds `width` columns. Rows of tables stay whole.
-fn folded(text: String, width: usize) -> String {
-    let is_row = text.contains('\n') || text.contains("  ");
-    if is_row || text.chars().count() <= width {
-        return text;
-    }
-    wrap(&text, width.saturating_sub(2)).join("\n  ")
 }
 
 /// Exactly one JSON object on standard output.
@@ -121,21 +121,6 @@ pub(crate) fn counted(count: u64, noun: &str) -> String {
 /// The name of a file. `dash` replaces `-`: standard input or output.
 pub(crate) fn name_of(path: &Path, dash: &str) -> String {
     if path.as_os_str() == "-" { dash.into() } else { path.display().to_string() }
-}
-
-/// The words of `text` on lines of at most `width` columns, as far as they fit.
-pub fn wrap(text: &str, width: usize) -> Vec<String> {
-    let mut lines: Vec<String> = Vec::new();
-    for word in text.split(' ') {
-        match lines.last_mut() {
-            Some(line) if line.chars().count() + 1 + word.chars().count() <= width => {
-                line.push(' ');
-                line.push_str(word);
-            }
-            _ => lines.push(word.to_owned()),
-        }
-    }
-    lines
 }
 
 /// One JSON object on a line.
@@ -216,15 +201,6 @@ mod tests {
         ] {
             assert_eq!(super::grouped(value), text);
         }
-    }
-
-    #[test]
-    fn long_sentences_are_folded_between_words() {
-        let folded = |text: &str| super::folded(text.to_owned(), 10);
-        assert_eq!(folded("one line x"), "one line x");
-        assert_eq!(folded("one line and two"), "one line\n  and two");
-        assert_eq!(folded("in  columns  and long"), "in  columns  and long");
-        assert_eq!(folded("unbreakable"), "unbreakable");
     }
 
     #[test]

@@ -150,7 +150,6 @@ impl SummaryReport<'_> {
                 }
                 of => of.join(", "),
             };
-            // `Summary::complete` has translated the text.
             line(format_args!("note: {of}: {text}"));
         }
         if let Some(store) = store {

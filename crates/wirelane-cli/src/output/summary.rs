@@ -23,7 +23,7 @@ pub(crate) use super::flows::{Export, FlowFigures};
 use super::flows::{FlowSummary, PacketSummary};
 use super::sent::SendSummary;
 use super::store::StoreSummary;
-use crate::hints::with_options;
+use crate::remedies;
 
 /// The JSON document.
 #[derive(Serialize)]
@@ -339,16 +339,12 @@ impl Summary {
         summary
     }
 
-    /// Adds the errors, in words. A closed reader of the output is a clean end. Translates notes
-    /// into options of this command.
+    /// Adds the errors, in words. A closed reader of the output is a clean end.
     pub(crate) fn complete(&mut self, errors: &[Error]) {
-        for note in self.ports.iter_mut().flat_map(|port| &mut port.notes) {
-            *note = with_options(note);
-        }
         let (left, failed): (Vec<_>, Vec<_>) =
             errors.iter().partition(|error| error.kind() == ErrorKind::BrokenPipe);
         self.reader_left = !left.is_empty();
-        self.errors = failed.into_iter().map(ToString::to_string).collect();
+        self.errors = failed.into_iter().map(remedies::text).collect();
     }
 
     /// Adds the results of exports.

@@ -114,7 +114,7 @@ fn succeeds(command: &mut Command) -> Output {
 /// Whether it succeeded; a failure must be an unknown option.
 fn is_known(command: &mut Command) -> bool {
     let ended = output(command);
-    let is_unknown = ended.stderr.contains("unexpected argument");
+    let is_unknown = ended.stderr.contains("no such option");
     assert!(is_unknown || ended.status.success(), "{command:?}: {}", ended.stderr);
     !is_unknown
 }
@@ -220,7 +220,7 @@ fn privileged_live_commands_end_after_so_many_packets() {
             _ => wirelane(words(row, "sim:1?rate=1kpps", "", directory)),
         };
         let ended = output(command.args(["--json", "-c", "50"]));
-        if ended.stderr.contains("unexpected argument") {
+        if ended.stderr.contains("no such option") {
             return false;
         }
         let totals = parse(&ended.stdout)["totals"].clone();

@@ -15,6 +15,7 @@ mod companions;
 mod config;
 mod control;
 mod count;
+mod errors;
 mod exec;
 mod file;
 mod filter;

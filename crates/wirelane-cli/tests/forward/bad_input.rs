@@ -29,8 +29,8 @@ fn ports_that_cannot_be_joined() {
         (&["sim:1", "-c", "0"], 2, &["-c"]),
         (&["sim:1", "--cpus", "99999"], 2, &["99999"]),
         (&["sim:1", "--gso=sctp"], 2, &["--gso", "write tcp, udp, tcp,udp, on or off"]),
-        (&["sim:1?gso=sctp"], 2, &["gso=sctp is not tcp, udp"]),
-        (&["sim:1?gso_max=1"], 2, &["gso_max=1 is not a number from 576 to 65535"]),
+        (&["sim:1?gso=sctp"], 2, &["gso=sctp is not possible; write tcp, udp"]),
+        (&["sim:1?gso_max=1"], 2, &["gso_max=1 is not possible; write a number from 576 to 65535"]),
         (&["sim:1?gso=on&gso=off"], 2, &["'gso' appears twice"]),
     ] {
         refuses(args, status, parts);

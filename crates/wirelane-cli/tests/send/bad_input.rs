@@ -94,7 +94,7 @@ fn privileged_packets_beyond_the_mtu_are_counted() {
         let by = if backend == "xdp" { "exact" } else { "only" };
         let binding = &summary["ports"][0]["tx_queues"][0];
         assert_eq!((&binding["by"], &binding["kept"]), (&by.into(), &true.into()), "{summary}");
-        let words = "2 packets not sent because of the MTU; --gso cuts";
+        let words = "2 packets not sent because of the MTU; gso=on segments";
         assert!(ended.stderr.contains(words), "{}", ended.stderr);
     }
 }

@@ -117,6 +117,6 @@ fn a_note_names_its_option_once() {
     assert_eq!(cut.status.code(), Some(0), "{}", cut.stderr);
     let sent = output(&mut wirelane(["send", "sim:1", &text("cut.pcap")]));
     assert_eq!(sent.status.code(), Some(0), "{}", sent.stderr);
-    let expected = "1 packet cut by a snap length: sent with zeros at the end (--cut pad)\n";
+    let expected = "1 packet cut by a snap length: sent with zeros at the end (cut=pad)\n";
     assert!(sent.stderr.contains(expected), "{}", sent.stderr);
 }

@@ -42,6 +42,7 @@ pub fn start(
     let info = port.info();
     let named = |error: &dyn std::fmt::Display| {
         Error::failed(info.spec.as_str(), format!("the kernel cannot send this: {error}"))
+            .help("let sockets send")
     };
     can(info, streams).map_err(|refusal| named(&refusal))?;
     let interface = info.interface.clone().unwrap_or_default();

@@ -1,6 +1,7 @@
 //! Converts packets of files to Ethernet frames: link types, frame check sequences, packets cut by
 //! a snap length.
 
+use wirelane::internal::Remedy;
 use wirelane::pcap::{LINK_TYPE_ETHERNET, Record, Source};
 use wirelane::{Error, Result};
 use wirelane_wire::checksum::{self, Sum};
@@ -137,7 +138,7 @@ fn foreign(name: &str, link_type: u16) -> Error {
 
 fn headless(name: &str, link_type: u16) -> Error {
     let cause = format!("its packets have no Ethernet header (link type {link_type})");
-    Error::failed(name, cause).help("give them one, with two addresses")
+    Error::failed(name, cause).remedy(Remedy::EthernetHeader)
 }
 
 /// Recomputes the checksums of a frame of `len` bytes. Missing bytes at its end count as zeros.

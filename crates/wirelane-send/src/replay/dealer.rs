@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use wirelane::halt::Halt;
+use wirelane::internal::Remedy;
 use wirelane::pcap::Cancel;
 use wirelane::pcap::pipe::{self, Input};
 use wirelane::pcap::{CaptureError, CaptureReader};
@@ -228,7 +229,7 @@ impl Dealer {
                 .help("name a file with Ethernet frames"),
             (cut, _) => {
                 Error::failed(names, format!("all packets ({cut}) are cut by a snap length"))
-                    .help("send them with zeros at the end, or as short as they are")
+                    .remedy(Remedy::CutPackets)
             }
         })
     }

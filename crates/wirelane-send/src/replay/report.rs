@@ -79,9 +79,9 @@ impl ReplayReport {
         };
         let TimeFaults { backwards, set_back, missing } = self.times;
         let notes = [
-            note(total.padded, "cut by a snap length: sent with zeros at the end"),
-            note(total.shortened, "cut by a snap length: sent as short as in the file"),
-            note(total.cut, "cut by a snap length: not sent"),
+            note(total.padded, "cut by a snap length: sent with zeros at the end (cut=pad)"),
+            note(total.shortened, "cut by a snap length: sent as short as in the file (cut=send)"),
+            note(total.cut, "cut by a snap length: not sent (cut=skip)"),
             note(
                 total.unfixed,
                 "with the transport checksum of the file, which is right or wrong as it was: of \

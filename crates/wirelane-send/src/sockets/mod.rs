@@ -126,7 +126,7 @@ fn losses(outcome: &SendOutcome, cut: bool) -> Vec<String> {
     let mut notes = Vec::new();
     let packets = |count: u64| format!("{count} packet{}", if count == 1 { "" } else { "s" });
     if too_long > 0 {
-        let help = if cut { "" } else { "; those of TCP and UDP can be cut" };
+        let help = if cut { "" } else { "; gso=on segments those of TCP and UDP" };
         notes.push(format!("{} not sent because of the MTU{help}", packets(too_long)));
     }
     if refused > 0 {

@@ -21,6 +21,7 @@ use crate::filter::{Engine, Filter, retain_by};
 use crate::frame::{Batch, SinkGso};
 use crate::mask::QueueMask;
 use crate::port::metadata::interfaces::{InterfaceTable, Tally};
+use crate::remedy::Remedy;
 use crate::stats::RxCounters;
 use crate::sync::lock;
 
@@ -297,10 +298,7 @@ impl LinkFilters {
             if self.engines.is_empty() {
                 return error;
             }
-            error.help(format!(
-                "some packets of the file are of link type {link_type}, others not; a \
-                 split capture makes a file of each interface"
-            ))
+            error.remedy(Remedy::SplitFiltered(link_type))
         })?;
         let engine = Engine::new(&program, 0)?;
         let slow = || engine.note().map(|cause| format!("the filter is interpreted: {cause}"));

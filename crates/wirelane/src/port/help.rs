@@ -124,8 +124,8 @@ mod tests {
     fn every_option_is_told_of() {
         for backend in Backend::ALL {
             let message = refused(backend, "");
-            let (_, known) = message.split_once("(known: ").unwrap();
-            let mut known: Vec<_> = known.trim_end_matches(')').split(", ").collect();
+            let (_, known) = message.split_once("; known: ").unwrap();
+            let mut known: Vec<_> = known.split(", ").collect();
             let options = backend.help().options;
             let mut told: Vec<_> = options.iter().map(|option| option.key.as_str()).collect();
             known.sort_unstable();

@@ -102,12 +102,11 @@ impl TryFrom<&OsStr> for Spec {
 
     /// Parses as from text. Only a path may be other than UTF-8.
     fn try_from(text: &OsStr) -> Result<Self> {
-        let bad = |cause: String| {
-            Error::usage(format!("port '{}'", text.display()), cause)
-                .help("write [backend:]NAME[@QUEUES][?key=value&…], as in packet:eth0@0-3 or sim:4")
-        };
+        let bad = |cause: String| Error::usage(format!("port '{}'", text.display()), cause);
+        let malformed = |cause: &str| bad(cause.to_owned()).help(FORM);
         let as_text = |part: &'_ OsStr| {
-            let no_text = || bad(format!("'{}' is not UTF-8; only paths may be", part.display()));
+            let no_text =
+                || bad(format!("'{}' is not UTF-8", part.display())).help("only paths may be");
             part.to_str().map(str::to_owned).ok_or_else(no_text)
         };
         let (head, query) = match split_once(text, b'?') {
@@ -121,7 +120,8 @@ impl TryFrom<&OsStr> for Spec {
                 let Some(backend) = backend else {
                     let (word, known) =
                         (word.display(), Backend::ALL.map(Backend::as_str).join(", "));
-                    return Err(bad(format!("there is no backend '{word}' (known: {known})")));
+                    return Err(bad(format!("there is no backend '{word}'"))
+                        .help(format!("known: {known}")));
                 };
                 (Some(backend), rest)
             }
@@ -136,34 +136,46 @@ impl TryFrom<&OsStr> for Spec {
             }
         };
         if name.is_empty() {
-            return Err(bad("the name is missing".into()));
+            return Err(malformed("the name is missing"));
         }
         let on_interface =
             matches!(backend, None | Some(Backend::Packet | Backend::Xdp | Backend::Tap));
         let illegal = |c: char| c == '/' || c.is_whitespace() || c.is_control();
         let shown = name.to_string_lossy();
         if on_interface && (name.len() > MAX_NAME || shown.contains(illegal)) {
-            return Err(bad(format!("'{}' cannot be an interface name", shown.escape_debug())));
+            return Err(bad("it cannot be an interface name".into())
+                .help(format!("write up to {MAX_NAME} characters without spaces and slashes")));
         }
         if name.as_bytes().contains(&0) {
-            return Err(bad("a path cannot hold a zero byte".into()));
+            return Err(malformed("a path cannot hold a zero byte"));
         }
         let mut options: Vec<(String, String)> = Vec::new();
         let mut offloads = Offloads::default();
         for pair in query.iter().flat_map(|query| query.split('&')) {
             let Some((key, value)) = pair.split_once('=').filter(|(key, _)| !key.is_empty()) else {
-                return Err(bad(format!("'{}' is not key=value", pair.escape_debug())));
+                return Err(malformed(&format!("'{}' is not key=value", pair.escape_debug())));
             };
             let said = offloads.pairs().any(|(known, _)| known == key);
             if said || options.iter().any(|(known, _)| known == key) {
-                return Err(bad(format!("'{}' appears twice", key.escape_debug())));
+                return Err(
+                    bad(format!("'{}' appears twice", key.escape_debug())).help("give it once")
+                );
             }
-            if !offloads.take(key, value).map_err(bad)? {
+            let is_offload = offloads.take(key, value);
+            if !is_offload.map_err(|shape| impossible(bad, key, value, shape))? {
                 options.push((key.into(), value.into()));
             }
         }
         Ok(Self { backend, name, queues, options, offloads })
     }
+}
+
+/// The form of a spec.
+const FORM: &str = "write [BACKEND:]NAME[@QUEUES][?KEY=VALUE&…], as in packet:eth0@0-3";
+
+/// The error of a value that has not the form `shape`.
+fn impossible(bad: impl Fn(String) -> Error, key: &str, value: &str, shape: &str) -> Error {
+    bad(format!("{key}={} is not possible", value.escape_debug())).help(format!("write {shape}"))
 }
 
 /// The parts before and after the first `separator`, which must be ASCII.
@@ -197,6 +209,9 @@ impl fmt::Display for Spec {
     }
 }
 
+/// The longest list of options that an error repeats. A test reads the whole list there.
+const SHORT: usize = if cfg!(test) { usize::MAX } else { 60 };
+
 /// Reads a spec's options and remembers the known keys, so that unknown ones are refused.
 pub(crate) struct Options<'a> {
     spec: &'a Spec,
@@ -223,9 +238,8 @@ impl<'a> Options<'a> {
         parse: impl FnOnce(&str) -> Option<T>,
     ) -> Result<T> {
         let Some(text) = self.text(key) else { return Ok(default) };
-        parse(text).ok_or_else(|| {
-            Error::usage(format!("port '{}'", self.spec), format!("{key}={text} is not {shape}"))
-        })
+        let bad = |cause| Error::usage(format!("port '{}'", self.spec), cause);
+        parse(text).ok_or_else(|| impossible(bad, key, text, shape))
     }
 
     /// Refuses every option that was not read.
@@ -235,11 +249,17 @@ impl<'a> Options<'a> {
     pub(crate) fn finish(self) -> Result<()> {
         let unknown = self.spec.options.iter().find(|(key, _)| !self.known.contains(&key.as_str()));
         let Some((key, _)) = unknown else { return Ok(()) };
-        let known = if self.known.is_empty() { "none".to_owned() } else { self.known.join(", ") };
-        Err(Error::usage(
-            format!("port '{}'", self.spec),
-            format!("'{}' is not an option of this port (known: {known})", key.escape_debug()),
-        ))
+        let cause = format!("'{}' is not an option of this port", key.escape_debug());
+        let known = self.known.join(", ");
+        let help = match known.len() {
+            0 => "it has none".to_owned(),
+            1..=SHORT => format!("known: {known}"),
+            _ => {
+                let backend = self.spec.backend.unwrap_or(Backend::Packet);
+                format!("`wirelane ports {backend}` lists its options")
+            }
+        };
+        Err(Error::usage(format!("port '{}'", self.spec), cause).help(help))
     }
 }
 
@@ -309,10 +329,10 @@ mod tests {
         assert_eq!((gro, gso_max), (Some(Protocols::ALL), Some(32_768)));
         assert!("eth0?gso=off".parse::<Spec>().unwrap().options.is_empty());
         for (text, cause) in [
-            ("eth0?gso=sctp", "gso=sctp is not tcp, udp, tcp,udp, on or off"),
-            ("eth0?gro=", "gro= is not tcp"),
-            ("eth0?gso_max=575", "gso_max=575 is not a number from 576 to 65535"),
-            ("eth0?gso_max=64Ki", "is not a number"),
+            ("eth0?gso=sctp", "gso=sctp is not possible; write tcp, udp, tcp,udp, on or off"),
+            ("eth0?gro=", "gro= is not possible; write tcp"),
+            ("eth0?gso_max=575", "gso_max=575 is not possible; write a number from 576 to 65535"),
+            ("eth0?gso_max=64Ki", "is not possible; write a number"),
             ("eth0?gso=on&gso=off", "'gso' appears twice"),
         ] {
             let error = text.parse::<Spec>().unwrap_err();

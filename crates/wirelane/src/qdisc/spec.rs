@@ -191,11 +191,12 @@ impl FromStr for QdiscSpec {
 
     fn from_str(text: &str) -> Result<Self> {
         let bad = |cause: String| {
-            Error::usage(format!("discipline '{}'", text.escape_debug()), cause).help(
-                "write noqueue[:n], fifo, bulk[:n], pfifo_fast[:n] or lockless[:nobypass], \
-                 optionally followed by ,limit=1000 (frames) ,limit=256k (bytes) ,enqueue=batch \
-                 ,bql=on or ,tsq=128k",
-            )
+            Error::usage(format!("discipline '{}'", text.escape_debug()), cause)
+                .help("write fifo,limit=1000,bql=on: KIND[:PARAMETER][,KEY=VALUE]…")
+        };
+        let unknown = |cause: String| {
+            bad(cause)
+                .help("write noqueue[:N], fifo, bulk[:N], pfifo_fast[:N], lockless[:nobypass]")
         };
         let mut parts = text.split(',');
         let head = parts.next().unwrap_or_default();
@@ -220,9 +221,9 @@ impl FromStr for QdiscSpec {
             ("lockless", None) => QdiscKind::Lockless { bypass: true },
             ("lockless", Some("nobypass")) => QdiscKind::Lockless { bypass: false },
             ("fifo" | "lockless", Some(argument)) => {
-                return Err(bad(format!("{name} has no form '{}'", argument.escape_debug())));
+                return Err(unknown(format!("{name} has no form '{}'", argument.escape_debug())));
             }
-            _ => return Err(bad(format!("there is no discipline '{}'", name.escape_debug()))),
+            _ => return Err(unknown(format!("no discipline '{}'", name.escape_debug()))),
         };
         let mut spec = Self::new(kind);
         let (mut bql, mut seen) = (None, Vec::new());

@@ -24,7 +24,7 @@ const DIRECTORY: &str = "../lib/wirelane";
 pub(super) fn find(asked: Option<&Path>) -> Result<PathBuf> {
     if let Some(path) = asked {
         let object = || format!("library {}", path.display());
-        let found = path.canonicalize().map_err(|error| Error::io(object(), "realpath", error))?;
+        let found = path.canonicalize().map_err(|error| Error::io(object(), "open", error))?;
         let bytes = begin(&found).map_err(|error| Error::io(object(), "read", error))?;
         return match is_library(&bytes) {
             true => Ok(found),
@@ -38,11 +38,9 @@ pub(super) fn find(asked: Option<&Path>) -> Result<PathBuf> {
     let places = [directory.join(BUILT), directory.join(DIRECTORY).join(INSTALLED)];
     places.iter().find(|path| path.is_file()).and_then(|path| path.canonicalize().ok()).ok_or_else(
         || {
-            let tried = places.each_ref().map(|path| path.display().to_string()).join(" and ");
-            Error::usage("Wirelane's libpcap", format!("there is no {tried}")).help(
-                "build it (cargo build --release -p wirelane-libpcap), or name its file: --library \
-                 FILE",
-            )
+            let cause = format!("it is not beside this command, and not in {DIRECTORY}");
+            Error::usage("Wirelane's libpcap", cause)
+                .help("give --library FILE, or build it: cargo build --release -p wirelane-libpcap")
         },
     )
 }

@@ -7,7 +7,7 @@ use clap::{ArgGroup, Args};
 use wirelane::{Error, Result};
 
 use crate::access::AccessArgs;
-use crate::time_span::{TimePoint, TimeSpan};
+use crate::time_span::{self, TimePoint, TimeSpan};
 use crate::{args, stores};
 
 /// Get packets back from what `wirelane record` has written, in order of time.
@@ -107,8 +107,7 @@ impl ExtractArgs {
     /// Times that do not exist, or contradict each other.
     pub(super) fn asked(&self) -> Result<SearchArguments> {
         let (paths, expression) = stores::split(&self.arguments)?;
-        let span =
-            TimeSpan::new(self.from, self.to).map_err(|cause| Error::usage("time", cause))?;
+        let span = TimeSpan::new(self.from, self.to).map_err(time_span::refused)?;
         Ok(SearchArguments { paths, expression, span })
     }
 

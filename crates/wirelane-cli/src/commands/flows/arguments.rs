@@ -18,7 +18,7 @@ use crate::access::AccessArgs;
 use crate::args;
 use crate::habits::HabitArgs;
 use crate::live::{InputArgs, SessionArgs, VerboseArgs};
-use crate::time_span::{TimePoint, TimeSpan};
+use crate::time_span::{self, TimePoint, TimeSpan};
 
 /// Two-way flows of a port, a file or a store: who talked to whom, since when, how much, and how
 /// well.
@@ -146,7 +146,7 @@ impl FlowsArgs {
     /// # Errors
     /// Times that do not exist, or contradict each other.
     pub(super) fn span(&self) -> Result<TimeSpan> {
-        TimeSpan::new(self.from, self.to).map_err(|cause| Error::usage("time", cause))
+        TimeSpan::new(self.from, self.to).map_err(time_span::refused)
     }
 
     /// # Errors
@@ -154,7 +154,8 @@ impl FlowsArgs {
     pub(super) fn check_no_span(&self) -> Result<()> {
         let given = self.from.is_some() || self.to.is_some();
         let error = || {
-            Error::usage("--from, --to", "only what `wirelane record` has written is found by time")
+            Error::usage("--from, --to", "they select packets of a store only")
+                .help("name a directory that `wirelane record` wrote")
         };
         if given { Err(error()) } else { Ok(()) }
     }

@@ -121,8 +121,10 @@ fn recipes(args: &SendArgs) -> Result<Vec<Stream>> {
     let stream = |recipe: &wirelane_gen::Recipe| {
         let name = recipe.to_string();
         let stream = Stream::new(name.clone(), recipe, args.size.as_ref(), 0);
-        let stream = stream
-            .map_err(|error| Error::usage(format!("--packet '{name}'"), error.to_string()))?;
+        let stream = stream.map_err(|error| {
+            Error::usage(format!("--packet '{name}'"), error.to_string())
+                .help("name layers from the outermost on, as in 'ipv4 udp'")
+        })?;
         Ok(stream.rate(rate))
     };
     args.packet.iter().map(stream).collect()

@@ -25,6 +25,7 @@ use crate::port::port::Port;
 use crate::port::rx::Rx;
 use crate::port::spec::{Backend, Spec};
 use crate::port::tx::Tx;
+use crate::remedy::Remedy;
 use crate::stats::{RxCounters, TxCounters};
 
 /// Frames that fit in the second-level cache together with the reader's buffer.
@@ -40,7 +41,7 @@ pub fn open(spec: &Spec, options: &OpenOptions) -> Result<Port> {
     let object = || format!("port '{spec}'");
     if spec.queues.is_some() {
         return Err(Error::usage(object(), "the queues of a file are chosen by masks")
-            .help("choose them by a mask"));
+            .remedy(Remedy::QueueMasks));
     }
     if options.receive && options.transmit {
         return Err(Error::usage(object(), "a file can be read or written, not both")

@@ -6,6 +6,7 @@ use crate::error::{Error, Result};
 use crate::mask::{Class, MAX_QUEUES, QueueMask, QueueSet};
 use crate::pcap::{Direction, Source};
 use crate::port::InterfaceTable;
+use crate::remedy::Remedy;
 
 /// One interface of the file.
 struct Origin {
@@ -51,8 +52,7 @@ impl Origins {
             if link_type != source.link_type && !self.is_mixed {
                 let other = source.link_type;
                 let cause = format!("mixes packets of the link types {link_type} and {other}");
-                let help = "a split capture makes a file of each interface";
-                return Err(Error::failed(name, cause).help(help));
+                return Err(Error::failed(name, cause).remedy(Remedy::SplitLinkTypes));
             }
             let mut origin = Origin::new(number, source);
             // An interface without a class uses both classes.

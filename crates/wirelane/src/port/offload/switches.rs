@@ -41,17 +41,16 @@ impl Offloads {
     /// Parses `key=value` if it is one of [`Offloads::KEYS`]; false if not.
     ///
     /// # Errors
-    /// The value has the wrong form; the text fits after the name of the port.
-    pub(in crate::port) fn take(&mut self, key: &str, value: &str) -> Result<bool, String> {
-        let bad = |shape| format!("{key}={} is not {shape}", value.escape_debug());
-        let protocols = || value.parse().map_err(|_: Error| bad("tcp, udp, tcp,udp, on or off"));
+    /// The value has the wrong form; the text is the right one.
+    pub(in crate::port) fn take(&mut self, key: &str, value: &str) -> Result<bool, &'static str> {
+        let protocols = || value.parse().map_err(|_: Error| "tcp, udp, tcp,udp, on or off");
         match key {
             "gso" => self.gso = Some(protocols()?),
             "gro" => self.gro = Some(protocols()?),
             "gso_max" => {
                 let bytes = parse_number(value).and_then(|bytes| u32::try_from(bytes).ok());
                 let bytes = bytes.filter(|bytes| Switches::BURSTS.contains(bytes));
-                self.gso_max = Some(bytes.ok_or_else(|| bad("a number from 576 to 65535"))?);
+                self.gso_max = Some(bytes.ok_or("a number from 576 to 65535")?);
             }
             _ => return Ok(false),
         }

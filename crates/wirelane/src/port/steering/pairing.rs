@@ -80,7 +80,7 @@ pub(crate) fn routes(ports: &[Port], one_way: bool) -> Result<Vec<(usize, usize)
                     "their link types differ ({} and {})",
                     first.link_type, second.link_type
                 );
-                return Err(Error::failed(object, cause));
+                return Err(Error::failed(object, cause).help("join ports of one link type"));
             }
             Ok(if one_way { vec![(0, 1)] } else { vec![(0, 1), (1, 0)] })
         }

@@ -3,6 +3,7 @@
 use wirelane_os::affinity;
 
 use crate::error::{Error, Result};
+use crate::remedy::Remedy;
 
 /// CPUs for queues, in turn: the open queue at position `i` belongs to CPU `i mod number of CPUs`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -104,7 +105,7 @@ impl Placement {
     pub fn pin(&self, position: usize) -> Result<()> {
         let Some(cpu) = self.cpu(position) else { return Ok(()) };
         affinity::pin(cpu)
-            .map_err(|error| Error::os(format!("CPU {cpu}"), error).help("choose other CPUs"))
+            .map_err(|error| Error::os(format!("CPU {cpu}"), error).remedy(Remedy::Cpus))
     }
 }
 

@@ -17,6 +17,7 @@ use crate::mask::{QueueMask, QueueSet};
 use crate::port::control::{Control, Driver};
 use crate::port::spec::Spec;
 use crate::port::steering::selection;
+use crate::remedy::Remedy;
 use crate::sync::lock;
 
 pub(super) struct Device {
@@ -167,8 +168,9 @@ impl Control for Device {
     fn set_offload(&self, offload: SinkGso) -> Result<()> {
         if offload != SinkGso::default() && !self.takes_long {
             let cause = "it was opened for frames up to its MTU";
-            return Err(Error::usage(format!("port '{}'", self.spec), cause)
-                .help("open it to segment or to merge, to change this later"));
+            return Err(
+                Error::usage(format!("port '{}'", self.spec), cause).remedy(Remedy::LongFrames)
+            );
         }
         let offload = tun_offload(offload, self.leaves_datagrams);
         self.tap.set_offload(offload).map_err(|error| Error::os(self.name(), error))

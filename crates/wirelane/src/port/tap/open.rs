@@ -169,20 +169,16 @@ fn chunk_size(longest: u32) -> u32 {
 /// The error and its remedy when the device cannot be opened.
 fn refused(spec: &Spec, error: OsError) -> Error {
     let errno = error.errno().map(Errno::from_raw_os_error);
-    let error = Error::os(format!("port '{spec}'"), error);
+    let error = Error::os(spec.name_text(), error);
     match errno {
-        Some(Errno::PERM | Errno::ACCESS) => error.help(
-            "TAP devices need CAP_NET_ADMIN, or a device that root made for this user: \
-                        `ip tuntap add dev NAME mode tap multi_queue vnet_hdr user NAME`",
-        ),
-        Some(Errno::BUSY) => error.help(
-            "another program has it open; end that program, or name \
-         another device",
-        ),
-        Some(Errno::INVAL) => error.help(
-            "the device may exist with other properties: it must be a TAP device, and \
-             multi_queue for more than one queue",
-        ),
+        Some(Errno::PERM | Errno::ACCESS) => error
+            .help("needs root, or `ip tuntap add NAME mode tap multi_queue vnet_hdr user USER`"),
+        Some(Errno::BUSY) => {
+            error.help("another program has it open; end it, or name another device")
+        }
+        Some(Errno::INVAL) => {
+            error.help("a device of this name must be a TAP device (with multi_queue)")
+        }
         Some(Errno::NOENT | Errno::NODEV | Errno::NXIO) => {
             error.help("the kernel needs the tun driver (CONFIG_TUN) and /dev/net/tun")
         }

@@ -56,18 +56,17 @@ impl XdpPlan {
                 // Without a named mode, this is the first of several modes; the others are not
                 // better here.
                 let named = self.config.mode.map(|mode| format!(" in {} mode", mode.as_str()));
-                let cause = format!(
-                    "packets would be forwarded without their VLAN tags, which {} removes{}",
-                    self.driver(),
-                    named.unwrap_or_default()
-                );
+                let named = named.unwrap_or_default();
+                let cause = format!("{} would lose VLAN tags{named}", self.driver());
                 let (fix, name) = (self.leaves_tags_in(), &self.device.name);
                 // A better mode is suggested only if the user has excluded it.
                 let native =
                     if self.config.mode == Some(Mode::Generic) { "mode=native or " } else { "" };
                 let help = match self.is_veth() {
                     true => {
-                        format!("use {native}packet:{name}, or run {fix} and add tags=off")
+                        format!(
+                            "use {native}packet:{name}, or `ethtool -K PEER txvlan off` and tags=off"
+                        )
                     }
                     false => format!(
                         "{fix} keeps them in packets; packet:{name} restores them; tags=off \

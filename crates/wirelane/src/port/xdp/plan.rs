@@ -17,6 +17,7 @@ use crate::port::device::{Device, ETHERNET};
 use crate::port::options::{OpenOptions, Take};
 use crate::port::program_options::MemoryShare;
 use crate::port::spec::Spec;
+use crate::remedy::Remedy;
 
 /// An AF_XDP port to open, in one of several modes.
 pub(super) struct XdpPlan {
@@ -63,20 +64,15 @@ impl XdpPlan {
         let filter = filter(options)?;
         if options.receive {
             check_mask(&device, spec, &options.mask)?;
-            let cause = match options.take {
-                Take::Nothing => {
-                    Some("AF_XDP takes packets away from the host, which was not requested")
-                }
-                Take::Matching | Take::MatchingAndManagement if filter.is_none() => {
-                    Some("AF_XDP takes packets away from the host; say which ones")
-                }
-                _ => None,
+            let is_chosen = match options.take {
+                Take::Nothing => false,
+                Take::Matching | Take::MatchingAndManagement => filter.is_some(),
+                Take::All | Take::AllAndManagement => true,
             };
-            if let Some(cause) = cause {
-                return Err(Error::usage(format!("port '{spec}'"), cause).help(format!(
-                    "give a filter, or take all packets, or capture copies with packet:{}",
-                    spec.name_text()
-                )));
+            if !is_chosen {
+                let cause = "AF_XDP takes packets from the host: say which ones";
+                let remedy = Remedy::TakeOrCopy(spec.name_text().to_string());
+                return Err(Error::usage(format!("port '{spec}'"), cause).remedy(remedy));
             }
         }
         if !device.is_ethernet() {

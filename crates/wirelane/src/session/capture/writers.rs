@@ -19,6 +19,7 @@ use crate::halt::Halt;
 use crate::memory::{self, Allotment};
 use crate::pcap::{FileFormat, Section};
 use crate::port::{Backend, FileMetadata, Port, Rx};
+use crate::remedy::Remedy;
 use crate::session::interfaces::{Interface, Placing, interfaces};
 use crate::sync::lock;
 use crate::threads::Count;
@@ -345,20 +346,19 @@ impl Files {
 
 /// Refuses outputs that cannot be split.
 fn check_split(output: &OutputConfig, inputs: &[Vec<Rx>], is_viewed: bool) -> Result<()> {
-    let refuse = |object: &'static str, cause: &'static str, help: &'static str| {
-        Err(Error::usage(object, cause).help(help))
+    let refuse = |object: &'static str, cause: &'static str, remedy: Remedy| {
+        Err(Error::usage(object, cause).remedy(remedy))
     };
     if is_viewed {
         let cause = "its files have no common order to print";
-        return refuse("a split capture", cause, "print or split, not both");
+        return refuse("a split capture", cause, Remedy::PrintOrSplit);
     }
     if output.path.as_os_str() == "-" {
-        let cause = "standard output cannot be split";
-        return refuse("a split capture", cause, "give a file name, or do not split");
+        return refuse("standard output", "it cannot be split", Remedy::SplitToFiles);
     }
     if inputs.iter().flatten().any(|rx| rx.discovered().is_some()) {
         let cause = "it has no fixed set of queues, so there is no file for each";
-        return refuse("a split capture of any", cause, "name the interfaces, or do not split");
+        return refuse("a split capture of any", cause, Remedy::SplitInterfaces);
     }
     Ok(())
 }

@@ -47,6 +47,7 @@ use crate::port::port::Port;
 use crate::port::rx::Rx;
 use crate::port::spec::{Backend, Spec};
 use crate::port::steering::selection::Selection;
+use crate::remedy::Remedy;
 use crate::stats::RxCounters;
 
 /// The most queue numbers with separate rings. Packets of higher numbers share a ring.
@@ -64,7 +65,8 @@ pub(in crate::port) fn open(spec: &Spec, options: &OpenOptions) -> Result<Port> 
         return refuse("nothing can be sent to all interfaces");
     }
     if options.wait {
-        return refuse("it never ends with an interface: there is nothing to wait for");
+        let cause = "it never ends with an interface";
+        return Err(Error::usage(format!("port '{spec}'"), cause).remedy(Remedy::NoWait));
     }
     if config.share.is_some() {
         return refuse("all interfaces cannot be shared");
