@@ -4,8 +4,7 @@
 
 use std::time::Instant;
 
-use wirelane::internal::session::interfaces;
-use wirelane::pcap::{Direction, Record};
+use wirelane::pcap::{Class, Source};
 use wirelane::port::{self, OpenOptions};
 use wirelane::{Batch, Error, Result, pipeline};
 use wirelane_flow::arrow::Packets;
@@ -16,9 +15,7 @@ fn main() -> Result<()> {
     let mut port = port::open(&format!("file:{path}").parse()?, &OpenOptions::default())?;
     let mut rx = port.rx()?;
     let mut packets = Packets::new();
-    let ends = rx.iter().map(|rx| interfaces(port.info(), rx));
-    let numbers: Vec<_> =
-        ends.map(|end| end.first().map_or(0, |one| packets.interface(&one.source))).collect();
+    let interface = packets.interface(&Source::new(&path, Class::Rx, None));
     port.start()?;
     let (mut rows, mut batches) = (0, 0);
     let mut finish = |packets: &mut Packets| -> Result<()> {
@@ -26,16 +23,9 @@ fn main() -> Result<()> {
         (rows, batches) = (rows + batch.num_rows(), batches + 1);
         Ok(())
     };
-    pipeline::run(&mut rx, |end: usize, batch: &mut Batch| {
+    pipeline::run(&mut rx, |_end: usize, batch: &mut Batch| {
         for frame in batch.iter() {
-            let record = Record {
-                interface: numbers[end],
-                timestamp: frame.timestamp(),
-                original_len: frame.original_len(),
-                direction: Direction::Unknown,
-                data: frame.data(),
-            };
-            packets.push(numbers[end], &record);
+            packets.push(interface, &frame.as_record(interface));
             if packets.len() == Packets::USUAL {
                 finish(&mut packets)?;
             }
