@@ -4,8 +4,8 @@ use std::ffi::{CString, c_char};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use wirelane::internal::port::Accounting;
+use wirelane::internal::stats::{RxCounters, TxCounters};
 use wirelane::port::{Control, Port, PortInfo, Rx, Tx};
-use wirelane::stats::{RxCounters, TxCounters};
 
 use crate::error::{CallFailure, Result};
 use crate::mask::{WIRELANE_NO_QUEUE, number_of};

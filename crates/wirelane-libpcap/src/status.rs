@@ -10,8 +10,9 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use wirelane::internal::session::counters;
+use wirelane::internal::stats::{RxCounters, TxCounters};
 use wirelane::port::{PortInfo, Rx};
-use wirelane::stats::{QueueStats, RxCounters, TxCounters, TxStats};
+use wirelane::stats::{QueueStats, TxStats};
 use wirelane_os::board::Board;
 use wirelane_os::clock;
 

@@ -5,8 +5,9 @@ use std::time::Instant;
 
 use pyo3::buffer::PyBuffer;
 use pyo3::prelude::*;
+use wirelane::internal::stats::TxCounters;
 use wirelane::port::{PortInfo, Tx};
-use wirelane::stats::{TxCounters, TxStats};
+use wirelane::stats::TxStats;
 use wirelane::{Batch, Error, Result};
 
 use crate::error::{OrRaise as _, exception};

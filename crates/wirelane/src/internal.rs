@@ -67,6 +67,7 @@ pub mod port {
     pub use crate::port::steering::xps::{XpsBindings, tx_queue_notes};
     pub use crate::port::steering::xps_binding::XpsBinding;
     pub use crate::port::steering::xps_watch::XpsWatch;
+    pub use crate::port::tx::Transmit;
 }
 
 /// `file:` ports.
@@ -137,6 +138,11 @@ pub mod ring {
     pub use crate::ring::bounded::{Dequeuer, Enqueuer, Reservation, Ring};
     pub use crate::ring::side::{Multi, Side, Single};
     pub use crate::ring::stats::{End, HandleStats};
+}
+
+/// Counters of the ends of a port.
+pub mod stats {
+    pub use crate::stats::{RxCounters, TxCounters};
 }
 
 /// Threads that start together.

@@ -113,7 +113,7 @@ pub mod session;
 pub(crate) mod threads;
 
 pub use error::{Error, ErrorKind, Result};
-pub use frame::{Batch, Frame, RxHash, RxHashKind};
+pub use frame::{Batch, Frame};
 pub use mask::{Class, QueueMask, QueueSet};
 pub use pool::{Pool, PoolConfig};
 #[cfg(not(loom))]

@@ -13,6 +13,7 @@ use crate::sync::Counter;
 
 /// The counters of one receiving end. `received = filtered + delivered + dropped`, in packets:
 /// every packet of a merged frame counts.
+#[doc(hidden)]
 #[derive(Debug)]
 #[repr(align(128))]
 pub struct RxCounters {
@@ -177,11 +178,6 @@ impl RxCounters {
         self.cut_bytes.add(bytes);
     }
 
-    /// Counts packets that a custom source lost for lack of frames.
-    pub fn count_ring_full(&self, packets: u64) {
-        self.ring_full.add(packets);
-    }
-
     /// A reading of all counters. `port` is the index of the port in the command.
     pub fn snapshot(&self, port: usize) -> QueueStats {
         let known = |counter: &Counter| Some(counter.value()).filter(|n| *n != Self::UNKNOWN);
@@ -238,6 +234,7 @@ enum Role {
 }
 
 /// The counters of one transmitting end.
+#[doc(hidden)]
 #[derive(Debug)]
 #[repr(align(128))]
 pub struct TxCounters {

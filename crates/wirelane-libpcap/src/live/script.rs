@@ -5,8 +5,8 @@ use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
+use wirelane::internal::stats::RxCounters;
 use wirelane::port::{Readiness, Receive, Rx};
-use wirelane::stats::RxCounters;
 use wirelane::{Batch, Class, Error, Pool, PoolConfig, Result};
 use wirelane_os::event::Event;
 

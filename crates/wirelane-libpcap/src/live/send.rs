@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use wirelane::Batch;
+use wirelane::internal::stats::TxCounters;
 use wirelane::port::{Control, Tx};
-use wirelane::stats::TxCounters;
 
 use crate::failure::PcapFailure;
 

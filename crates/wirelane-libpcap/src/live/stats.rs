@@ -3,8 +3,8 @@
 use std::fs;
 use std::sync::Arc;
 
+use wirelane::internal::stats::RxCounters;
 use wirelane::port::Control;
-use wirelane::stats::RxCounters;
 
 use crate::failure::PcapFailure;
 use crate::status::StatTotals;

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use rustix::io::Errno;
-use wirelane::stats::TxCounters;
+use wirelane::internal::stats::TxCounters;
 use wirelane::{Error, Result};
 use wirelane_gen::stream::Stream;
 use wirelane_gen::{Rate, ThreadShare};

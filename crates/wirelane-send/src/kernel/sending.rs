@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use wirelane::internal::port::XpsWatch;
+use wirelane::internal::stats::TxCounters;
 use wirelane::internal::threads::Crew;
 use wirelane::port::Port;
 use wirelane::session::Session;
 use wirelane::session::monitor::Monitor;
-use wirelane::stats::TxCounters;
 use wirelane::{Error, Result};
 use wirelane_gen::signature::{self, SignatureKey};
 use wirelane_gen::stream::Stream;

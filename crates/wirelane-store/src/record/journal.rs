@@ -7,8 +7,8 @@ use std::time::Duration;
 use wirelane::halt::Halt;
 use wirelane::internal::clock;
 use wirelane::internal::session::{Interface, statistics};
+use wirelane::internal::stats::RxCounters;
 use wirelane::pcap::{Record, Statistics};
-use wirelane::stats::RxCounters;
 
 use crate::{LaneWriter, Lost, StoreWriter};
 

@@ -45,7 +45,7 @@ pub mod sim;
 mod spec;
 pub(crate) mod steering;
 mod tap;
-mod tx;
+pub(crate) mod tx;
 pub mod xdp;
 
 pub(crate) use self::accounting::Accounting;
@@ -68,4 +68,5 @@ pub use self::steering::pairing::{Lane, lanes};
 pub(crate) use self::steering::xps::{XpsBindings, tx_queue_notes};
 pub(crate) use self::steering::xps_binding::XpsBinding;
 pub(crate) use self::steering::xps_watch::XpsWatch;
-pub use self::tx::{Transmit, Tx};
+pub(crate) use self::tx::Transmit;
+pub use self::tx::Tx;

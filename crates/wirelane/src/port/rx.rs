@@ -38,53 +38,7 @@ pub enum Readiness<'a> {
 
 /// A source of packets: the receiver of a backend, or of a program.
 ///
-/// [`custom`](super::custom()) makes a port of such sources, for sessions and filters. The [`Rx`]
-/// of a source also works alone, or together with the ends of ports, in
-/// [`pipeline::run`](crate::pipeline::run).
-///
-/// ```
-/// use std::sync::Arc;
-///
-/// use wirelane::port::{Readiness, Receive, Rx};
-/// use wirelane::stats::RxCounters;
-/// use wirelane::{Batch, Class, Pool, PoolConfig, Result, pipeline};
-///
-/// /// Creates three packets.
-/// struct Three(Pool, u64);
-///
-/// impl Receive for Three {
-///     fn receive(&mut self, batch: &mut Batch) -> usize {
-///         let before = batch.len();
-///         while self.1 < 3 && batch.room() > 0 {
-///             let Some(mut frame) = self.0.take_one() else { break };
-///             self.1 += 1;
-///             frame.set_timestamp(self.1);
-///             assert!(frame.fill(&[self.1 as u8; 60]));
-///             let _ = batch.push(frame);
-///         }
-///         batch.len() - before
-///     }
-///
-///     fn readiness(&mut self) -> Result<Readiness<'_>> {
-///         Ok(if self.1 < 3 { Readiness::Now } else { Readiness::End })
-///     }
-///
-///     fn watermark(&self) -> u64 {
-///         self.1
-///     }
-/// }
-///
-/// # fn main() -> Result<()> {
-/// let counters = Arc::new(RxCounters::new(0, Class::Rx));
-/// let mut rx = [Rx::new(Three(Pool::new(PoolConfig::default())?, 0), Arc::clone(&counters))];
-/// pipeline::run(&mut rx, |_, batch| {
-///     batch.clear();
-///     Ok(())
-/// })?;
-/// assert_eq!(counters.snapshot(0).bytes, Some(180));
-/// # Ok(())
-/// # }
-/// ```
+/// [`port::custom`](super::custom()) makes a port of such sources, and has an example.
 pub trait Receive: Send {
     /// Adds received frames to `batch` while it has room; returns their number, 0 if none is ready.
     fn receive(&mut self, batch: &mut Batch) -> usize;
@@ -155,6 +109,7 @@ pub struct Rx {
 
 impl Rx {
     /// Wraps a source of packets, which counts its losses in `counters`.
+    #[doc(hidden)]
     pub fn new(inner: impl Receive + 'static, counters: Arc<RxCounters>) -> Self {
         Self {
             inner: Box::new(inner),
@@ -252,6 +207,7 @@ impl Rx {
     }
 
     /// Its counters, readable from any thread.
+    #[doc(hidden)]
     pub fn counters(&self) -> &Arc<RxCounters> {
         &self.counters
     }
@@ -269,6 +225,7 @@ impl Rx {
     }
 
     /// Wraps the backend's receiver. A wrapper counts its drops for the end as a whole.
+    #[doc(hidden)]
     pub fn wrap<R: Receive + 'static>(
         self,
         wrapper: impl FnOnce(Box<dyn Receive>, Arc<RxCounters>) -> R,

@@ -83,6 +83,7 @@ pub struct Tx {
 
 impl Tx {
     /// Wraps a backend's transmitter.
+    #[doc(hidden)]
     pub fn new(inner: impl Transmit + 'static, counters: Arc<TxCounters>) -> Self {
         Self {
             inner: Box::new(inner),
@@ -97,6 +98,7 @@ impl Tx {
     /// Declares whether the backend, or the wrapper around it, accepts and completes frames with
     /// pending offloads ([`Frame::offload`](crate::Frame::offload)).
     #[must_use]
+    #[doc(hidden)]
     pub fn takes_offloads(mut self, takes: bool) -> Self {
         self.finishes = !takes;
         self
@@ -190,6 +192,7 @@ impl Tx {
     }
 
     /// Its counters, readable from any thread.
+    #[doc(hidden)]
     pub fn counters(&self) -> &Arc<TxCounters> {
         &self.counters
     }
@@ -201,6 +204,7 @@ impl Tx {
     }
 
     /// Wraps the backend's transmitter.
+    #[doc(hidden)]
     pub fn wrap<T: Transmit + 'static>(
         mut self,
         wrapper: impl FnOnce(Box<dyn Transmit>, Arc<TxCounters>) -> T,

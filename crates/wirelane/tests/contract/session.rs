@@ -6,9 +6,10 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use wirelane::internal::stats::RxCounters;
 use wirelane::pipeline::{self, Wake};
 use wirelane::port::{Control, FrameCounts, OpenOptions, Port, Rx, Take, Tx};
-use wirelane::stats::{Dropped, RxCounters};
+use wirelane::stats::Dropped;
 use wirelane::{Batch, Class, Frame, QueueMask, QueueSet};
 
 use crate::bed::Bed;

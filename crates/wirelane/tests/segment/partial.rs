@@ -5,8 +5,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use wirelane::frame::{Gso, Offload, PartialChecksum};
-use wirelane::port::{Transmit, Tx};
-use wirelane::stats::TxCounters;
+use wirelane::internal::port::Transmit;
+use wirelane::internal::stats::TxCounters;
+use wirelane::port::Tx;
 use wirelane::{Batch, Pool, PoolConfig};
 use wirelane_wire::Protocol;
 

@@ -3,8 +3,9 @@
 
 use std::collections::HashMap;
 
+use wirelane::Frame;
 use wirelane::filter::Filter;
-use wirelane::{Frame, RxHash};
+use wirelane::frame::RxHash;
 use wirelane_os::bpf::{Insn, Load, Program, ProgramType};
 use wirelane_os::iface;
 use wirelane_os::packet::PacketSocket;

@@ -245,7 +245,7 @@ fn disturb(time: Duration) {
         assert!(Instant::now() < patience, "frames are never sent");
     }
     let (received, forwarded, checks) = (world.received(), world.forwarded(), world.checks);
-    let sum = |of: fn(&wirelane::stats::TxCounters) -> u64| -> u64 {
+    let sum = |of: fn(&wirelane::internal::stats::TxCounters) -> u64| -> u64 {
         world.senders.iter().map(|tx| of(tx.counters())).sum()
     };
     let (stalls, errors) = (sum(|tx| tx.stalls.value()), sum(|tx| tx.errors.value()));

@@ -10,12 +10,12 @@ use wirelane_os::clock;
 
 use wirelane::error::{Error, Result};
 use wirelane::frame::{Batch, Frame};
+use wirelane::internal::stats::RxCounters;
 use wirelane::internal::threads::Crew;
 use wirelane::mask::{QueueMask, QueueSet};
 use wirelane::pipeline;
 use wirelane::placement::Placement;
 use wirelane::port::{OpenOptions, Port, Rx, Spec, Take};
-use wirelane::stats::RxCounters;
 use wirelane_lab::Site;
 use wirelane_send::kernel::STAMP_BYTES;
 

@@ -18,11 +18,12 @@ use std::time::Duration;
 
 use wirelane::error::Result;
 use wirelane::frame::Batch;
+use wirelane::internal::port::Transmit;
 use wirelane::internal::qdisc::{Egress, EgressHandle};
+use wirelane::internal::stats::TxCounters;
 use wirelane::pool::{Pool, PoolConfig};
-use wirelane::port::{Transmit, Tx};
+use wirelane::port::Tx;
 use wirelane::qdisc::QdiscSpec;
-use wirelane::stats::TxCounters;
 
 use super::bench::SUITE;
 use crate::row::{FigureRow, RowSubject, params};

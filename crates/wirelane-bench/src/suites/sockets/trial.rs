@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 
 use wirelane::error::{Error, Result};
 use wirelane::internal::port::shared_memory;
+use wirelane::internal::stats::RxCounters;
 use wirelane::internal::threads::Crew;
 use wirelane::mask::{QueueMask, QueueSet};
 use wirelane::placement::Placement;
 use wirelane::port::{Backend, OpenOptions, Port, Spec, Take};
-use wirelane::stats::RxCounters;
 use wirelane_lab::Site;
 use wirelane_send::kernel::{LivePace, LiveSent};
 

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use wirelane::internal::stats::TxCounters;
 use wirelane::port::Tx;
-use wirelane::stats::TxCounters;
 use wirelane::{Batch, Pool, PoolConfig};
 
 use crate::bed::Bed;
