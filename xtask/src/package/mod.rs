@@ -4,6 +4,7 @@
 //! (`[package.metadata.deb]`, `[package.metadata.generate-rpm]`) define their content.
 
 mod check;
+mod crates;
 mod debian;
 mod materials;
 mod pages;
@@ -18,13 +19,14 @@ use std::{fs, io};
 use crate::context::{Context, root};
 use crate::step::{Outcome, Step, summarize};
 
-const STEPS: [Step<Package>; 7] = [
+const STEPS: [Step<Package>; 8] = [
     Step { name: "pages", about: "manual pages and completions", run: stage },
     Step { name: "release", about: "programs and libraries, optimised", run: release::run },
     Step { name: "deb", about: "packages for Debian and Ubuntu", run: debian::run },
     Step { name: "rpm", about: "packages for Fedora and Red Hat", run: rpm::run },
     Step { name: "static", about: "programs that need no library", run: release::run_static },
     Step { name: "sbom", about: "what the programs are made of", run: materials::run },
+    Step { name: "crates", about: crates::ABOUT, run: crates::run },
     Step { name: "sums", about: "SHA-256 of all files", run: materials::sums },
 ];
 
