@@ -4,6 +4,7 @@ pub(crate) mod counts;
 mod flows;
 mod fold;
 pub(crate) mod headline;
+mod notes;
 pub(crate) mod progress;
 pub(crate) mod report;
 pub mod screen;

@@ -11,11 +11,12 @@ use wirelane::stats::QueueStats;
 use super::flows::{FlowSummary, PacketSummary};
 use super::headline::{Loss, Remedies};
 use super::sent::SendSummary;
+use super::store::Store;
 use super::summary::{
     Coalesced, Cpu, FrameSummary, OutputDescription, Segmented, Summary, SummaryTotals,
 };
 use super::table::TextTable;
-use super::{counter, grouped, line, note, plural, printable, scaled, sized};
+use super::{counter, grouped, line, note, notes, plural, printable, scaled, sized};
 
 /// Most queues in the table without -v.
 const QUEUES: usize = 16;
@@ -130,9 +131,9 @@ impl SummaryReport<'_> {
         }
     }
 
-    /// Prints further notes, each one once.
+    /// Prints further notes, each one once; without -v, those on lost packets and a few others.
     fn print_notes(&self) {
-        let Summary { ports, store, order, .. } = self.summary;
+        let Summary { ports, sent, store, order, .. } = self.summary;
         let mut notes: Vec<(&str, Vec<&str>)> = Vec::new();
         for port in ports {
             for note in &port.notes {
@@ -143,26 +144,27 @@ impl SummaryReport<'_> {
                 }
             }
         }
-        for (text, of) in notes {
+        let of_port = |(text, of): (&str, Vec<&str>)| {
             let of = match of.as_slice() {
                 [first, .., last] if of.len() > 3 && !self.verbose => {
                     format!("{first} … {last} ({} ports)", of.len())
                 }
                 of => of.join(", "),
             };
-            line(format_args!("note: {of}: {text}"));
-        }
-        if let Some(store) = store {
-            store.notes().iter().for_each(note);
-        }
+            format!("{of}: {text}")
+        };
+        let mut notes: Vec<_> = notes.into_iter().map(of_port).collect();
+        notes.extend(sent.iter().filter_map(Sent::note));
+        notes.extend(store.iter().flat_map(Store::notes));
         if let Some(order) = order.as_ref().filter(|order| order.violations > 0) {
-            note(format_args!(
+            notes.push(format!(
                 "{} packets arrived more than {} ms late and are out of order in the file; \
                  `wirelane merge` sorts them",
                 grouped(order.violations),
                 order.lateness_ms
             ));
         }
+        notes::shown(notes, self.verbose).iter().for_each(note);
     }
 
     /// Prints the queues with traffic. With many queues, prints only the lossy and the busiest

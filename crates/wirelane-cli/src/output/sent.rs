@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::Serialize;
 use wirelane_send::{SendOutcome, Timing};
 
-use super::{grouped, line, note, scaled};
+use super::{grouped, line, scaled};
 
 /// Keys that only the summary of `send` has.
 #[derive(Serialize)]
@@ -116,12 +116,16 @@ impl SendSummary {
                 time(*max_ns)
             ));
         }
-        if self.moves > 0 {
-            note(format_args!(
-                "the rate could not be had: packets left up to {:.3} s later than scheduled",
-                self.moved_s
-            ));
-        }
+    }
+
+    /// A note if packets left later than scheduled.
+    pub(super) fn note(&self) -> Option<String> {
+        let moved = self.moved_s;
+        (self.moves > 0).then(|| {
+            format!(
+                "the rate could not be had: packets left up to {moved:.3} s later than scheduled"
+            )
+        })
     }
 }
 

@@ -125,7 +125,7 @@ fn faults(row: &Row, ended: &Output) -> Vec<&'static str> {
         (!whole.contains(row.object), "the object is not named"),
         (!whole.contains("; "), "no remedy"),
         (error.len() > LINES, "too many lines"),
-        (error.iter().any(|line| is_long(&line)), "a long line"),
+        (error.iter().any(is_long), "a long line"),
     ];
     checks.into_iter().filter_map(|(is_fault, name)| is_fault.then_some(name)).collect()
 }

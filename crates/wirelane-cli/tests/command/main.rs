@@ -33,6 +33,7 @@ mod masks;
 mod memory;
 mod mixed;
 mod namespaces;
+mod notes;
 mod permissions;
 mod places;
 mod ports;
