@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use super::Package;
+use super::build::Package;
 use crate::cargo;
 use crate::setup;
 use crate::step::Outcome;

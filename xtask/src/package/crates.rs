@@ -8,7 +8,7 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-use super::{Package, VERSION};
+use super::build::{Package, VERSION};
 use crate::cargo;
 use crate::context;
 use crate::step::Outcome;

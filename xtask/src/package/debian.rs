@@ -5,9 +5,9 @@ use std::io;
 use std::path::Path;
 use std::process::Command;
 
+use super::build::{Package, VERSION};
 use super::release::SONAME;
 use super::tool::CARGO_DEB;
-use super::{Package, VERSION};
 use crate::cargo;
 use crate::context::root;
 use crate::step::Outcome;

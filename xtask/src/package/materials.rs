@@ -4,8 +4,8 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
+use super::build::{Package, VERSION};
 use super::tool::CARGO_CYCLONEDX;
-use super::{Package, VERSION};
 use crate::cargo;
 use crate::context::root;
 use crate::step::Outcome;

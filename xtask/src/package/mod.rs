@@ -3,6 +3,7 @@
 //! All packages have the version of the workspace. `packaging/` and the manifests of the crates
 //! (`[package.metadata.deb]`, `[package.metadata.generate-rpm]`) define their content.
 
+mod build;
 mod check;
 mod crates;
 mod debian;
@@ -12,10 +13,11 @@ mod release;
 mod rpm;
 mod tool;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 use std::{fs, io};
 
+use self::build::Package;
 use crate::context::{Context, root};
 use crate::step::{Outcome, Step, summarize};
 
@@ -50,16 +52,6 @@ pub(crate) struct Arguments {
     ci: bool,
 }
 
-/// The packages to build.
-struct Package {
-    context: Context,
-    except: Vec<String>,
-    /// The content of packages besides programs. Its place is fixed: the manifests name it.
-    stage: PathBuf,
-    /// The result.
-    dist: PathBuf,
-}
-
 pub(crate) fn run(arguments: &Arguments) -> ExitCode {
     let directory = root().join("target/package");
     let package = Package {
@@ -83,27 +75,6 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
     }
     if summarize(done) { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
-
-impl Package {
-    /// Whether a crate is packaged.
-    fn has(&self, name: &str) -> bool {
-        !self.except.iter().any(|left_out| left_out == name)
-    }
-
-    /// The files of the result whose names end like this.
-    fn results(&self, suffix: &str) -> Vec<PathBuf> {
-        let files = fs::read_dir(&self.dist).into_iter().flatten().flatten();
-        let mut files: Vec<_> = files
-            .map(|entry| entry.path())
-            .filter(|path| path.to_string_lossy().ends_with(suffix))
-            .collect();
-        files.sort();
-        files
-    }
-}
-
-/// The version of all packages: the workspace's.
-const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// Writes what packages contain in addition to programs.
 fn stage(package: &Package) -> Outcome {

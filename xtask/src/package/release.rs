@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::{Package, VERSION};
+use super::build::{Package, VERSION};
 use crate::cargo;
 use crate::context::target_directory;
 use crate::setup;

@@ -1,6 +1,6 @@
 //! Packages for Fedora and Red Hat, by cargo-generate-rpm.
 
-use super::Package;
+use super::build::Package;
 use super::tool::CARGO_GENERATE_RPM;
 use crate::cargo;
 use crate::context::target_directory;

@@ -11,7 +11,7 @@ use wirelane::stats::QueueStats;
 use super::flows::{FlowSummary, PacketSummary};
 use super::headline::{Loss, Remedies};
 use super::sent::SendSummary;
-use super::store::Store;
+use super::store::StoreSummary;
 use super::summary::{
     Coalesced, Cpu, FrameSummary, OutputDescription, Segmented, Summary, SummaryTotals,
 };
@@ -154,8 +154,8 @@ impl SummaryReport<'_> {
             format!("{of}: {text}")
         };
         let mut notes: Vec<_> = notes.into_iter().map(of_port).collect();
-        notes.extend(sent.iter().filter_map(Sent::note));
-        notes.extend(store.iter().flat_map(Store::notes));
+        notes.extend(sent.iter().filter_map(SendSummary::note));
+        notes.extend(store.iter().flat_map(StoreSummary::notes));
         if let Some(order) = order.as_ref().filter(|order| order.violations > 0) {
             notes.push(format!(
                 "{} packets arrived more than {} ms late and are out of order in the file; \
