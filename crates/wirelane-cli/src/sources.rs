@@ -3,7 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
-use wirelane::internal::port::Offloads;
+use wirelane::internal::port::OffloadOptions;
 use wirelane::port::{Backend, Spec};
 use wirelane::{Error, Result};
 
@@ -45,7 +45,7 @@ pub(crate) fn file(path: &Path) -> Spec {
         name: path.into(),
         queues: None,
         options: Vec::new(),
-        offloads: Offloads::default(),
+        offloads: OffloadOptions::default(),
     }
 }
 

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use pyo3::prelude::*;
-use wirelane::internal::port::Offloads;
+use wirelane::internal::port::OffloadOptions;
 use wirelane::port::{Backend, Spec};
 
 use crate::error::OrRaise as _;
@@ -82,6 +82,6 @@ pub(crate) fn file(path: PathBuf) -> Spec {
         name: path.into_os_string(),
         queues: None,
         options: Vec::new(),
-        offloads: Offloads::default(),
+        offloads: OffloadOptions::default(),
     }
 }

@@ -37,10 +37,10 @@ const LONGEST: u64 = 30_000_000_000;
 /// assert!(session.below().is_asked());
 /// ```
 #[derive(Clone, Debug, Default)]
-pub struct Halt(Arc<State>);
+pub struct Halt(Arc<HaltRequest>);
 
 #[derive(Debug, Default)]
-struct State {
+struct HaltRequest {
     /// Monotonic time of the first request; 0 before it.
     asked: AtomicU64,
     /// End all waits at once.
@@ -58,7 +58,7 @@ impl Halt {
     /// A separate halt that also follows this one.
     #[must_use]
     pub fn below(&self) -> Self {
-        Self(Arc::new(State { above: Some(self.clone()), ..State::default() }))
+        Self(Arc::new(HaltRequest { above: Some(self.clone()), ..HaltRequest::default() }))
     }
 
     /// A halt that signals of the process request from now on: SIGINT, SIGTERM, SIGQUIT, SIGALRM,
@@ -79,7 +79,7 @@ impl Halt {
             .and_then(|()| count_triggers(SIGUSR2))
             .and_then(|()| ignore(SIGTTOU))
             .map_err(|error| Error::os("signals", error))?;
-        Ok(Self(Arc::new(State { heeds_signals: true, ..State::default() })))
+        Ok(Self(Arc::new(HaltRequest { heeds_signals: true, ..HaltRequest::default() })))
     }
 
     /// The number of SIGUSR1 signals so far.

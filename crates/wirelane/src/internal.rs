@@ -61,7 +61,7 @@ pub mod port {
     pub use crate::port::metadata::file::FileMetadata;
     pub use crate::port::number::parse_number;
     pub use crate::port::offload::gso;
-    pub use crate::port::offload::switches::{Offloads, Switches};
+    pub use crate::port::offload::switches::{OffloadOptions, Switches};
     pub use crate::port::open::shared_memory;
     pub use crate::port::program_options::{Forwarding, MemoryShare, ProgramOptions};
     pub use crate::port::steering::xps::{XpsBindings, tx_queue_notes};

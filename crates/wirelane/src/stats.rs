@@ -22,7 +22,7 @@ pub struct RxCounters {
     pub(crate) class: Class,
     /// The interface, if the port has several.
     pub(crate) interface: Option<Arc<str>>,
-    role: Role,
+    role: CounterSubject,
     /// Packets that reached user space.
     #[doc(hidden)]
     pub packets: Counter,
@@ -86,7 +86,7 @@ impl RxCounters {
             number: queue,
             class,
             interface: None,
-            role: Role::Whole,
+            role: CounterSubject::Whole,
             packets: Counter::default(),
             bytes: Counter::default(),
             kernel: Counter::default(),
@@ -117,12 +117,12 @@ impl RxCounters {
 
     /// Counters for one of several interfaces that share rings.
     pub(crate) fn of_interface(interface: Arc<str>, queue: u16, class: Class) -> Self {
-        Self { interface: Some(interface), role: Role::Part, ..Self::new(queue, class) }
+        Self { interface: Some(interface), role: CounterSubject::Part, ..Self::new(queue, class) }
     }
 
     /// Counters for the losses of shared rings.
     pub(crate) fn of_rings(port: Arc<str>) -> Self {
-        let role = Role::Rings;
+        let role = CounterSubject::Rings;
         Self { interface: Some(port), role, ..Self::new(0, Class::Other) }
     }
 
@@ -185,9 +185,9 @@ impl RxCounters {
         // number of packets. So the sum never decreases, and the losses never exceed `packets`.
         let tx_full = self.tx_full.value();
         let unwritten = self.writer.value() + self.unwritten.value();
-        let in_rings = |counter| known(counter).filter(|_| self.role != Role::Part);
+        let in_rings = |counter| known(counter).filter(|_| self.role != CounterSubject::Part);
         let dropped = Dropped {
-            is_part: self.role == Role::Part,
+            is_part: self.role == CounterSubject::Part,
             kernel: in_rings(&self.kernel),
             ring_full: in_rings(&self.ring_full),
             writer: Some(unwritten),
@@ -215,7 +215,7 @@ impl RxCounters {
                 },
             ),
             merged: self.merged.value(),
-            filtered: filtered.filter(|_| self.role != Role::Part),
+            filtered: filtered.filter(|_| self.role != CounterSubject::Part),
             dropped,
         }
     }
@@ -223,7 +223,7 @@ impl RxCounters {
 
 /// The subject of the counters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Role {
+enum CounterSubject {
     /// An end with separate rings.
     Whole,
     /// One of several interfaces that share rings. `Rings` counts packets that the rings lost or

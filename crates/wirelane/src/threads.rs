@@ -16,7 +16,7 @@ use crate::placement::Placement;
 pub struct Crew<T> {
     threads: Vec<JoinHandle<Option<T>>>,
     /// `None` if there never was a thread.
-    running: Option<Arc<Count>>,
+    running: Option<Arc<ThreadCount>>,
 }
 
 impl<T> Default for Crew<T> {
@@ -37,7 +37,7 @@ impl<T: Send + 'static> Crew<T> {
         open: impl FnOnce() -> Result<()>,
     ) -> Result<Self> {
         memory::ask_for_threads(jobs.len())?;
-        let running = Count::new()?;
+        let running = ThreadCount::new()?;
         // Created before the first thread, so that this thread cannot be taken for the last one.
         let endings: Vec<_> = jobs.iter().map(|_| running.one_more()).collect();
         let mut crew =
@@ -97,12 +97,12 @@ impl<T> Drop for Crew<T> {
 }
 
 /// The number of running threads, and the event of their end.
-pub(crate) struct Count {
+pub(crate) struct ThreadCount {
     left: AtomicUsize,
     ended: Event,
 }
 
-impl Count {
+impl ThreadCount {
     /// No threads yet.
     ///
     /// # Errors
@@ -112,9 +112,9 @@ impl Count {
     }
 
     /// Counts a thread before it starts. Another one must not have been the last before.
-    pub(crate) fn one_more(self: &Arc<Self>) -> Ending {
+    pub(crate) fn one_more(self: &Arc<Self>) -> RunningThread {
         self.left.fetch_add(1, Ordering::Relaxed);
-        Ending(Arc::clone(self))
+        RunningThread(Arc::clone(self))
     }
 
     /// Waits until no thread runs, at most `timeout`; true if none does.
@@ -124,9 +124,9 @@ impl Count {
 }
 
 /// One of the running threads; it counts as running until this is dropped, also by a panic.
-pub(crate) struct Ending(Arc<Count>);
+pub(crate) struct RunningThread(Arc<ThreadCount>);
 
-impl Drop for Ending {
+impl Drop for RunningThread {
     fn drop(&mut self) {
         if self.0.left.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.0.ended.happen();

@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use clap::{ArgAction, Args};
 use wirelane::internal::frame::{Protocols, SinkGso};
-use wirelane::internal::port::{Forwarding, Offloads, ProgramOptions, Switches, shared_memory};
+use wirelane::internal::port::{
+    Forwarding, OffloadOptions, ProgramOptions, Switches, shared_memory,
+};
 use wirelane::placement::Placement;
 use wirelane::port::{Backend, OpenOptions, Port, Spec};
 use wirelane::qdisc::{QdiscSpec, QueueSelection};
@@ -147,8 +149,8 @@ fn nothing_sent(outcome: &ForwardOutcome) -> Option<Error> {
 
 impl ForwardArgs {
     /// Offloads of ports whose specs name none.
-    fn offloads(&self) -> Offloads {
-        Offloads { gso: self.gso, gro: self.gro, gso_max: None }
+    fn offloads(&self) -> OffloadOptions {
+        OffloadOptions { gso: self.gso, gro: self.gro, gso_max: None }
     }
 }
 

@@ -16,12 +16,12 @@ use crate::mask::Class;
 /// Threads share it by reference; its machine code is freed with it.
 #[derive(Debug)]
 pub struct Engine {
-    kind: Kind,
+    kind: EngineKind,
     interface_index: u32,
 }
 
 #[derive(Debug)]
-enum Kind {
+enum EngineKind {
     Jit(Jit),
     /// With the reason for not using machine code.
     Interpreter(Interpreter, String),
@@ -36,8 +36,8 @@ impl Engine {
     pub fn new(program: &Program, interface_index: u32) -> Result<Self> {
         let interpreter = Interpreter::new(program)?;
         let kind = match Jit::for_records(program, FRAME) {
-            Ok(jit) => Kind::Jit(jit),
-            Err(error) => Kind::Interpreter(interpreter, Error::from(error).to_string()),
+            Ok(jit) => EngineKind::Jit(jit),
+            Err(error) => EngineKind::Interpreter(interpreter, Error::from(error).to_string()),
         };
         Ok(Self { kind, interface_index })
     }
@@ -45,16 +45,16 @@ impl Engine {
     /// `jit` or `interpreter`.
     pub fn name(&self) -> &'static str {
         match self.kind {
-            Kind::Jit(_) => "jit",
-            Kind::Interpreter(..) => "interpreter",
+            EngineKind::Jit(_) => "jit",
+            EngineKind::Interpreter(..) => "interpreter",
         }
     }
 
     /// Why it is the interpreter, for the notes of a port.
     pub fn note(&self) -> Option<&str> {
         match &self.kind {
-            Kind::Jit(_) => None,
-            Kind::Interpreter(_, cause) => Some(cause),
+            EngineKind::Jit(_) => None,
+            EngineKind::Interpreter(_, cause) => Some(cause),
         }
     }
 
@@ -62,8 +62,8 @@ impl Engine {
     #[doc(hidden)]
     pub fn machine_code(&self) -> Option<&Jit> {
         match &self.kind {
-            Kind::Jit(jit) => Some(jit),
-            Kind::Interpreter(..) => None,
+            EngineKind::Jit(jit) => Some(jit),
+            EngineKind::Interpreter(..) => None,
         }
     }
 
@@ -71,15 +71,15 @@ impl Engine {
     #[inline]
     pub fn run(&self, packet: &Packet<'_>) -> u32 {
         match &self.kind {
-            Kind::Jit(jit) => jit.run(packet),
-            Kind::Interpreter(interpreter, _) => interpreter.run(packet),
+            EngineKind::Jit(jit) => jit.run(packet),
+            EngineKind::Interpreter(interpreter, _) => interpreter.run(packet),
         }
     }
 
     /// How many bytes of each frame the program accepts, in order, up to the shorter slice.
     #[inline]
     pub fn verdicts(&self, frames: &[Frame], verdicts: &mut [u32]) {
-        if let Kind::Jit(jit) = &self.kind {
+        if let EngineKind::Jit(jit) = &self.kind {
             // SAFETY: a frame is a transparent pointer to its meta.
             let metas = unsafe {
                 std::slice::from_raw_parts(frames.as_ptr().cast::<*const Meta>(), frames.len())

@@ -22,7 +22,7 @@ use crate::error::{Error, Result};
 
 /// Information common to all interfaces of a namespace, read on first use.
 #[derive(Default)]
-pub(super) struct Host {
+pub(super) struct NamespaceFacts {
     /// sysfs of this namespace.
     sysfs: OnceCell<Option<Sysfs>>,
     /// The interrupts of the system and their names.
@@ -31,7 +31,7 @@ pub(super) struct Host {
     nodes: OnceCell<Vec<(u32, CpuList)>>,
 }
 
-impl Host {
+impl NamespaceFacts {
     fn sysfs(&self) -> Option<&Sysfs> {
         self.sysfs.get_or_init(Sysfs::of_this_namespace).as_ref()
     }
@@ -58,8 +58,8 @@ pub(super) fn queue_counts(name: &str) -> Result<(u32, [Option<u32>; 2])> {
     let link = netdev::link(name).map_err(os)?;
     let queues = netdev::queues(link.index).map_err(os)?.unwrap_or_default();
     let services = Services { queues, napis: Vec::new() };
-    let host = Host::default();
-    let counts = Device::without_interrupts(&link, &host).counts(&link, &services);
+    let host = NamespaceFacts::default();
+    let counts = DeviceFiles::without_interrupts(&link, &host).counts(&link, &services);
     Ok((link.index, counts))
 }
 
@@ -73,8 +73,8 @@ pub(super) fn brief(name: &str) -> Result<Brief> {
     let queues = failures.keep(netdev::queues(link.index)).unwrap_or_default();
     failures.check(name)?;
     let services = Services { queues, napis: Vec::new() };
-    let host = Host::default();
-    let device = Device::without_interrupts(&link, &host);
+    let host = NamespaceFacts::default();
+    let device = DeviceFiles::without_interrupts(&link, &host);
     let driver = driver_name(driver.as_ref(), &link);
     Ok(Brief {
         speed_mbps,
@@ -87,7 +87,7 @@ pub(super) fn brief(name: &str) -> Result<Brief> {
 }
 
 /// Everything known about one interface.
-pub(super) fn interface(host: &Host, name: &str) -> Result<InterfaceQueues> {
+pub(super) fn interface(host: &NamespaceFacts, name: &str) -> Result<InterfaceQueues> {
     let (link, ethtool) = find(name)?;
     let mut failures = Failures::default();
 
@@ -102,7 +102,7 @@ pub(super) fn interface(host: &Host, name: &str) -> Result<InterfaceQueues> {
         napis: failures.keep(netdev::napis(link.index)).unwrap_or_default(),
     };
     failures.check(name)?;
-    let device = Device::new(&link, host);
+    let device = DeviceFiles::new(&link, host);
 
     let channels = channels.unwrap_or_default();
     let rx_count = device
@@ -158,7 +158,7 @@ pub(super) fn interface(host: &Host, name: &str) -> Result<InterfaceQueues> {
         notes: Vec::new(),
     };
     found.notes = notes::findings(&found, host.sysfs().is_some());
-    if !Host::has_proc() {
+    if !NamespaceFacts::has_proc() {
         let note = "interrupts and CPUs are unknown: /proc is not mounted here";
         found.notes.push(note.to_owned());
     }
@@ -247,21 +247,21 @@ impl Services {
 }
 
 /// Information about one interface from files.
-struct Device<'a> {
+struct DeviceFiles<'a> {
     name: &'a str,
-    host: &'a Host,
+    host: &'a NamespaceFacts,
     interrupts: QueueInterrupts,
 }
 
-impl<'a> Device<'a> {
-    fn new(link: &'a Link, host: &'a Host) -> Device<'a> {
+impl<'a> DeviceFiles<'a> {
+    fn new(link: &'a Link, host: &'a NamespaceFacts) -> DeviceFiles<'a> {
         let mut device = Self::without_interrupts(link, host);
         device.interrupts = device.named_interrupts().unwrap_or_default();
         device
     }
 
-    fn without_interrupts(link: &'a Link, host: &'a Host) -> Device<'a> {
-        Device { name: &link.name, host, interrupts: QueueInterrupts::default() }
+    fn without_interrupts(link: &'a Link, host: &'a NamespaceFacts) -> DeviceFiles<'a> {
+        DeviceFiles { name: &link.name, host, interrupts: QueueInterrupts::default() }
     }
 
     /// Reads a file of this interface in sysfs.
@@ -297,7 +297,7 @@ impl<'a> Device<'a> {
             .or_else(|| allocated.filter(|allocated| *allocated == 1))
     }
 
-    /// [`Device::count`] of the receive and transmit queues, or the driver's numbers.
+    /// [`DeviceFiles::count`] of the receive and transmit queues, or the driver's numbers.
     fn counts(&self, link: &Link, services: &Services) -> [Option<u32>; 2] {
         let channels = || {
             let channels = Ethtool::open(self.name).and_then(|ethtool| ethtool.channels());

@@ -58,19 +58,19 @@ pub(super) fn names(interrupt: &str, owner: &str) -> bool {
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Role {
+struct InterruptRole {
     rx: bool,
     tx: bool,
 }
 
 /// Parses `eth0-TxRx-3`, `ice-eth0-TxRx-3`, `mlx5_comp3@pci:0000:03:00.0`, `virtio2-input.0`,
 /// `eth0-q1-rx`, `eth0-rx-3`: the directions, and the queue, which is the last number.
-fn role(name: &str, interface: &str) -> Option<(Role, u32)> {
+fn role(name: &str, interface: &str) -> Option<(InterruptRole, u32)> {
     let mut name = name.split('@').next()?.to_owned();
     if names(&name, interface) {
         name = name.replacen(interface, "", 1);
     }
-    let mut role = Role::default();
+    let mut role = InterruptRole::default();
     let mut index = None;
     for token in tokens(&name) {
         if let Ok(number) = token.parse() {
@@ -80,11 +80,11 @@ fn role(name: &str, interface: &str) -> Option<(Role, u32)> {
         match token.to_ascii_lowercase().as_str() {
             "rx" | "input" => role.rx = true,
             "tx" | "output" => role.tx = true,
-            "txrx" | "rxtx" | "comp" | "fp" => role = Role { rx: true, tx: true },
+            "txrx" | "rxtx" | "comp" | "fp" => role = InterruptRole { rx: true, tx: true },
             _ => {}
         }
     }
-    (role != Role::default()).then_some((role, index?))
+    (role != InterruptRole::default()).then_some((role, index?))
 }
 
 /// The runs of letters and the runs of digits of a name.
@@ -132,9 +132,9 @@ mod tests {
 
     #[test]
     fn names_of_many_drivers() {
-        let both = Role { rx: true, tx: true };
-        let rx = Role { rx: true, tx: false };
-        let tx = Role { rx: false, tx: true };
+        let both = InterruptRole { rx: true, tx: true };
+        let rx = InterruptRole { rx: true, tx: false };
+        let tx = InterruptRole { rx: false, tx: true };
         for (name, expected) in [
             ("eth0-TxRx-3", Some((both, 3))),
             ("ice-eth0-TxRx-12", Some((both, 12))),

@@ -25,7 +25,7 @@ mod notes;
 mod rss;
 pub(crate) mod sending;
 
-use gather::Host;
+use gather::NamespaceFacts;
 
 pub use cpus::CpuList;
 pub(crate) use interface::Brief;
@@ -50,7 +50,7 @@ pub fn interfaces() -> Result<Vec<String>> {
 /// The interface does not exist in this network namespace, or the kernel refuses the query. Values
 /// that a driver does not report are `None`, and a failed query adds a note.
 pub fn interface(name: &str) -> Result<InterfaceQueues> {
-    gather::interface(&Host::default(), name)
+    gather::interface(&NamespaceFacts::default(), name)
 }
 
 /// The index of the interface `name`, and the numbers of its receive and transmit queues. As
@@ -77,7 +77,7 @@ pub(crate) fn brief(name: &str) -> Result<Brief> {
 /// # Errors
 /// The errors of [`interfaces`] and [`interface`].
 pub fn all() -> Result<Vec<InterfaceQueues>> {
-    let host = Host::default();
+    let host = NamespaceFacts::default();
     let mut found = Vec::new();
     for name in interfaces()? {
         match gather::interface(&host, &name) {

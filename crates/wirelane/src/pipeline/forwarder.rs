@@ -7,7 +7,7 @@ use super::consumer::Consumer;
 use super::work::Work;
 use crate::error::Result;
 use crate::frame::{Batch, Frame};
-use crate::port::{Lane, Rx, Tx};
+use crate::port::{ForwardPath, Rx, Tx};
 use crate::stats::RxCounters;
 
 /// How long to sleep while frames are pending: the transmitting end may need another flush.
@@ -72,7 +72,7 @@ impl Forwarder {
     }
 }
 
-impl Lane {
+impl ForwardPath {
     /// The work of a thread that serves this lane. `make` returns its consumer: the forwarder
     /// itself, or a consumer that contains it.
     #[doc(hidden)]

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::progress::Progress;
+use super::progress::LoopRounds;
 use crate::port::Control;
 
 /// Controls ports, and ends the threads that use them, from any thread.
@@ -11,7 +11,7 @@ pub struct Handle {
     controls: Vec<Arc<dyn Control>>,
     stop: Arc<dyn Fn() + Send + Sync>,
     /// Of each receiving thread.
-    progress: Arc<[Arc<Progress>]>,
+    progress: Arc<[Arc<LoopRounds>]>,
 }
 
 impl Handle {
@@ -35,7 +35,7 @@ impl Handle {
 
     /// The same handle, with the progress of these receiving threads.
     #[must_use]
-    pub(super) fn of_threads(self, progress: &Arc<[Arc<Progress>]>) -> Self {
+    pub(super) fn of_threads(self, progress: &Arc<[Arc<LoopRounds>]>) -> Self {
         Self { progress: Arc::clone(progress), ..self }
     }
 

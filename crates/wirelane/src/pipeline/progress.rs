@@ -4,9 +4,9 @@ use crate::sync::{CachePadded, Counter};
 
 /// Counts the rounds of a receive loop. The thread of the loop writes it, any thread reads it.
 #[derive(Debug, Default)]
-pub(super) struct Progress(CachePadded<Counter>);
+pub(super) struct LoopRounds(CachePadded<Counter>);
 
-impl Progress {
+impl LoopRounds {
     const ENDED: u64 = u64::MAX;
 
     /// A round begins: one per batch, or per wait without packets.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use wirelane_os::event::Event;
 
 use super::consumer::Consumer;
-use super::progress::Progress;
+use super::progress::LoopRounds;
 use super::quota::Portion;
 use super::wait::wait;
 use crate::error::{Error, Result};
@@ -40,7 +40,7 @@ pub fn run(
 /// # Errors
 /// The errors of [`run`].
 pub fn run_with(inputs: &mut [Rx], consumer: &mut impl Consumer) -> Result<()> {
-    run_until(inputs, consumer, None, Portion::of(None), &Progress::default())
+    run_until(inputs, consumer, None, Portion::of(None), &LoopRounds::default())
 }
 
 /// As [`run_with`], for at most `portion` packets, with its rounds counted in `progress`. After
@@ -50,7 +50,7 @@ pub(super) fn run_until(
     consumer: &mut impl Consumer,
     stopped: Option<&Event>,
     mut portion: Portion,
-    progress: &Progress,
+    progress: &LoopRounds,
 ) -> Result<()> {
     let mut errors = Errors::default();
     if let Err(error) = receive(inputs, consumer, stopped, &mut portion, &mut errors, progress) {
@@ -86,7 +86,7 @@ fn receive(
     stopped: Option<&Event>,
     portion: &mut Portion,
     errors: &mut Errors,
-    progress: &Progress,
+    progress: &LoopRounds,
 ) -> Result<()> {
     let mut batch = Batch::default();
     let mut stopped = stopped.map(Event::as_fd);

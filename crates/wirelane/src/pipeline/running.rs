@@ -11,7 +11,7 @@ use wirelane_os::event::Event;
 use super::consumer::Consumer;
 use super::forwarder::Forwarder;
 use super::handle::Handle;
-use super::progress::Progress;
+use super::progress::LoopRounds;
 use super::quota::{Portion, Quota};
 use super::run::run_until;
 use super::wait::wait_any;
@@ -198,7 +198,7 @@ impl Threads {
         M: FnOnce(&[Rx]) -> C + Send + 'static,
     {
         self.halt.descriptors()?;
-        let stop = Arc::new(Stop {
+        let stop = Arc::new(StopThreads {
             controls: ports.iter().map(|port| port.control()).collect(),
             asked: Event::new()?,
         });
@@ -208,7 +208,7 @@ impl Threads {
         let job = |Job { name, port, rx: mut inputs, make }: Job<M>| {
             counters.extend(inputs.iter().map(|rx| (port, Arc::clone(rx.counters()))));
             let (stop, portion) = (Arc::clone(&stop), Portion::of(quota.as_ref()));
-            let own = Arc::new(Progress::default());
+            let own = Arc::new(LoopRounds::default());
             progress.push(Arc::clone(&own));
             let run = move || {
                 let on_panic = OnPanic(&stop);
@@ -256,8 +256,8 @@ pub struct Running<C: Send + 'static> {
     /// With the index of their port.
     counters: Vec<(usize, Arc<RxCounters>)>,
     /// Of each thread.
-    progress: Arc<[Arc<Progress>]>,
-    stop: Arc<Stop>,
+    progress: Arc<[Arc<LoopRounds>]>,
+    stop: Arc<StopThreads>,
     halt: Halt,
 }
 
@@ -400,13 +400,13 @@ struct Ended<C> {
 }
 
 /// Ends the threads, from inside or outside.
-struct Stop {
+struct StopThreads {
     controls: Vec<Arc<dyn Control>>,
     /// Wakes sleeping threads.
     asked: Event,
 }
 
-impl Stop {
+impl StopThreads {
     fn ask(&self) {
         self.controls.iter().for_each(|control| control.stop());
         self.asked.happen();
@@ -414,7 +414,7 @@ impl Stop {
 }
 
 /// Ends the other threads if this one panics.
-struct OnPanic<'a>(&'a Stop);
+struct OnPanic<'a>(&'a StopThreads);
 
 impl Drop for OnPanic<'_> {
     fn drop(&mut self) {

@@ -102,7 +102,7 @@ pub(super) fn wait<R: BorrowMut<Rx>>(
     looks: bool,
 ) -> Result<Wake> {
     let (count, mut ended) = (inputs.len(), 0);
-    let mut set = Set::default();
+    let mut set = WaitSet::default();
     descriptors.iter().for_each(|fd| set.add(*fd));
     // The time after which the ends must be checked again.
     let mut patience = Duration::MAX;
@@ -140,13 +140,13 @@ pub(super) fn wait<R: BorrowMut<Rx>>(
 
 /// Descriptors to wait for.
 #[derive(Default)]
-struct Set<'a> {
+struct WaitSet<'a> {
     few: [Option<BorrowedFd<'a>>; FEW],
     count: usize,
     more: Vec<BorrowedFd<'a>>,
 }
 
-impl<'a> Set<'a> {
+impl<'a> WaitSet<'a> {
     fn add(&mut self, fd: BorrowedFd<'a>) {
         match self.few.get_mut(self.count) {
             Some(place) => *place = Some(fd),

@@ -5,7 +5,7 @@ use std::ptr::NonNull;
 
 use super::config::PoolConfig;
 use super::gauge::PoolGauge;
-use super::region::{GRAIN, Region, Slot};
+use super::region::{ChunkSlot, GRAIN, Region};
 use super::returns::Returns;
 use crate::error::{Error, Result};
 use crate::frame::{Batch, Frame, Marks, Meta, Owner};
@@ -15,7 +15,7 @@ use crate::sync::{Arc, AtomicU32, Ordering};
 /// The owner's side of a pool. It may move to another thread, but only one thread at a time can use
 /// it.
 pub struct Pool {
-    shared: NonNull<Shared>,
+    shared: NonNull<PoolMemory>,
     /// The private free list: its first chunk, and its length.
     head: u32,
     free: u32,
@@ -24,16 +24,16 @@ pub struct Pool {
 }
 
 // SAFETY: the pool is the only user of the free list; other threads only access atomics of
-// `Shared`.
+// `PoolMemory`.
 unsafe impl Send for Pool {}
 
 /// The state that outlives the pool while frames are in use.
 #[repr(C)]
-struct Shared {
+struct PoolMemory {
     owner: Owner,
     returns: Arc<Returns>,
     /// One slot per chunk. A raw pointer, because frames refer to single elements.
-    slots: NonNull<Slot>,
+    slots: NonNull<ChunkSlot>,
     region: Region,
     config: PoolConfig,
 }
@@ -77,7 +77,7 @@ impl Pool {
         })?;
         let none = || Error::failed(config.object(), "there is no memory for the list of frames");
         let returns = Returns::new(chunks).ok_or_else(none)?;
-        let shared = Box::new(Shared {
+        let shared = Box::new(PoolMemory {
             owner: Owner { release },
             returns: Arc::new(returns),
             slots,
@@ -166,8 +166,8 @@ impl Pool {
     }
 
     #[inline(always)]
-    fn shared(&self) -> &Shared {
-        // SAFETY: `Shared` lives at least as long as the pool.
+    fn shared(&self) -> &PoolMemory {
+        // SAFETY: `PoolMemory` lives at least as long as the pool.
         unsafe { self.shared.as_ref() }
     }
 
@@ -225,7 +225,7 @@ impl Drop for Pool {
 
 /// Returns frames to the list. The last frame of a dropped pool frees the memory.
 unsafe fn release(owner: NonNull<Owner>, frames: &[NonNull<Meta>]) {
-    let shared = owner.cast::<Shared>();
+    let shared = owner.cast::<PoolMemory>();
     // SAFETY: frames keep their pool's memory alive, and these are given up by the caller.
     let last = unsafe {
         let returns = &shared.as_ref().returns;

@@ -35,16 +35,16 @@ pub(super) const GRAIN: u32 = 2048;
 /// A handle to a mapping from which pools take their chunks. The mapping ends with the last handle,
 /// pool and frame.
 #[derive(Clone)]
-pub(crate) struct Region(Arc<Inner>);
+pub(crate) struct Region(Arc<RegionMapping>);
 
-struct Inner {
+struct RegionMapping {
     memory: Mapping,
     shift: u32,
     /// For each grain, the slot of the chunk that covers its first byte or, if there is none,
     /// starts in it.
     grains: Box<[AtomicU32]>,
     /// As many as grains: each chunk has at least one.
-    slots: NonNull<Slot>,
+    slots: NonNull<ChunkSlot>,
     /// Whether some chunk starts in the middle of a grain.
     unaligned: AtomicBool,
     /// The first byte that no pool has taken.
@@ -53,13 +53,13 @@ struct Inner {
 }
 
 // SAFETY: a slot belongs to the owner of its chunk; everything else is atomic, locked or constant.
-unsafe impl Send for Inner {}
+unsafe impl Send for RegionMapping {}
 // SAFETY: as above.
-unsafe impl Sync for Inner {}
+unsafe impl Sync for RegionMapping {}
 
 /// The state of a chunk. `meta` comes first: a pointer to one is a pointer to the other.
 #[repr(C, align(64))]
-pub(super) struct Slot {
+pub(super) struct ChunkSlot {
     meta: Meta,
     /// Offset of the chunk; atomic because a lookup may read the neighbour's.
     chunk: std::sync::atomic::AtomicU64,
@@ -69,9 +69,9 @@ pub(super) struct Slot {
     in_flight: std::sync::atomic::AtomicU32,
 }
 
-const _: () = assert!(size_of::<Slot>() == 64);
+const _: () = assert!(size_of::<ChunkSlot>() == 64);
 
-impl Slot {
+impl ChunkSlot {
     /// Offset of the chunk in its region.
     #[inline(always)]
     pub(super) fn chunk(&self) -> usize {
@@ -137,7 +137,7 @@ impl Region {
     ) -> Result<Self> {
         let bytes = bytes.min(Self::MOST);
         let shift = grain.ilog2();
-        let per_grain = size_of::<Slot>() + size_of::<AtomicU32>();
+        let per_grain = size_of::<ChunkSlot>() + size_of::<AtomicU32>();
         let _alone = memory::ask(&object, bytes + (bytes >> shift) * per_grain)?;
         let failed = |error| Error::os(object(), error);
         let options = Options { prefault: true, numa_node, no_huge: false };
@@ -150,7 +150,7 @@ impl Region {
         // SAFETY: the layout is not empty, as no mapping is, and a grain is at most a page or the
         // chunk that the mapping was made for.
         let slots = NonNull::new(unsafe { alloc_zeroed(Self::layout(count)) }).ok_or_else(none)?;
-        Ok(Self(Arc::new(Inner {
+        Ok(Self(Arc::new(RegionMapping {
             memory,
             shift,
             grains: grains.into(),
@@ -211,7 +211,7 @@ impl Region {
     #[inline(always)]
     pub(crate) unsafe fn lend(&self, frame: Frame, tag: Tag, pieces: u32) -> u64 {
         debug_assert!(self.address(&frame).is_some() && (1..256).contains(&pieces));
-        let slot = frame.into_meta().cast::<Slot>().as_ptr();
+        let slot = frame.into_meta().cast::<ChunkSlot>().as_ptr();
         // SAFETY: metas of this region are the first field of slots; these fields are atomic.
         unsafe {
             (*slot).in_flight.store(tag.0 << PIECES | pieces, Ordering::Relaxed);
@@ -299,7 +299,7 @@ impl Region {
     /// The slots of `count` new chunks of `size` bytes, in order; `None` if there is too little
     /// memory. Chunks whose size is not a power of two are contiguous, but do not cross a huge
     /// page.
-    pub(super) fn carve(&self, count: u32, size: u32) -> Option<NonNull<Slot>> {
+    pub(super) fn carve(&self, count: u32, size: u32) -> Option<NonNull<ChunkSlot>> {
         let inner = &*self.0;
         let mut carved = inner.carved.lock().ok()?;
         let align = if size.is_power_of_two() { size as usize } else { page_size() };
@@ -340,7 +340,7 @@ impl Region {
 
     /// The slot of the chunk at `address`.
     #[inline(always)]
-    fn slot(&self, address: u64) -> Option<NonNull<Slot>> {
+    fn slot(&self, address: u64) -> Option<NonNull<ChunkSlot>> {
         let inner = &*self.0;
         let grain = usize::try_from(address >> inner.shift).ok()?;
         let mut index = inner.grains.get(grain)?.load(Ordering::Relaxed) as usize;
@@ -360,7 +360,7 @@ impl Region {
     }
 
     fn layout(slots: usize) -> Layout {
-        Layout::array::<Slot>(slots).unwrap_or(Layout::new::<Slot>())
+        Layout::array::<ChunkSlot>(slots).unwrap_or(Layout::new::<ChunkSlot>())
     }
 }
 
@@ -370,7 +370,7 @@ impl std::fmt::Debug for Region {
     }
 }
 
-impl Drop for Inner {
+impl Drop for RegionMapping {
     fn drop(&mut self) {
         // SAFETY: allocated with this layout; slots own nothing, and no frame refers to one.
         unsafe { dealloc(self.slots.as_ptr().cast(), Region::layout(self.grains.len())) };

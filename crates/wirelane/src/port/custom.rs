@@ -86,7 +86,7 @@ pub fn custom<R: Receive + 'static>(
     info.interface = Some(name.to_owned());
     info.filter = options.filter.as_ref().and_then(Filter::expression).map(str::to_owned);
     info.queues = (0..).take(sources.len()).collect();
-    let switch = Switch {
+    let switch = CustomSwitch {
         spec: spec.to_string(),
         mask: Mutex::default(),
         selected: sources.iter().map(|_| AtomicBool::new(false)).collect(),
@@ -100,14 +100,14 @@ pub fn custom<R: Receive + 'static>(
     let mut port = Port::new(info, Arc::clone(&switch) as Arc<dyn Driver>, accounting);
     let end = |(queue, source)| {
         let counters = Arc::new(RxCounters::new(queue, Class::Rx));
-        Rx::new(End { source, queue, switch: Arc::clone(&switch) }, counters)
+        Rx::new(SourceReceiver { source, queue, switch: Arc::clone(&switch) }, counters)
     };
     port.rx = (0..).zip(sources).map(end).collect();
     filtered(port, options)
 }
 
 /// Start, stop and mask of the port.
-struct Switch {
+struct CustomSwitch {
     /// The port, for errors.
     spec: String,
     mask: Mutex<QueueMask>,
@@ -117,7 +117,7 @@ struct Switch {
     stopped: AtomicBool,
 }
 
-impl Control for Switch {
+impl Control for CustomSwitch {
     fn mask(&self) -> QueueMask {
         lock(&self.mask).clone()
     }
@@ -141,7 +141,7 @@ impl Control for Switch {
     }
 }
 
-impl Driver for Switch {
+impl Driver for CustomSwitch {
     fn start(&self) -> Result<()> {
         self.started.store(true, Ordering::Release);
         Ok(())
@@ -149,19 +149,19 @@ impl Driver for Switch {
 }
 
 /// The receiver of one source.
-struct End<R> {
+struct SourceReceiver<R> {
     source: R,
     queue: u16,
-    switch: Arc<Switch>,
+    switch: Arc<CustomSwitch>,
 }
 
-impl<R> End<R> {
+impl<R> SourceReceiver<R> {
     fn is_running(&self) -> bool {
         self.switch.started.load(Ordering::Acquire) && !self.switch.stopped.load(Ordering::Relaxed)
     }
 }
 
-impl<R: Receive> Receive for End<R> {
+impl<R: Receive> Receive for SourceReceiver<R> {
     fn receive(&mut self, batch: &mut Batch) -> usize {
         if !self.is_running() {
             return 0;

@@ -36,7 +36,7 @@ pub(super) fn filtered(mut port: Port, options: &OpenOptions) -> Result<Port> {
     if link_types.is_empty() {
         link_types.push(port.info.link_type);
     }
-    let shared = Shared {
+    let shared = FilterControl {
         link_types,
         snaplen: options.snaplen,
         driver: Arc::clone(&port.driver),
@@ -67,7 +67,7 @@ pub(super) fn filtered(mut port: Port, options: &OpenOptions) -> Result<Port> {
 }
 
 /// State that the receiving ends of a port share with its control.
-struct Shared {
+struct FilterControl {
     /// The link types of the interfaces that are known from the start.
     link_types: Vec<u16>,
     snaplen: u32,
@@ -79,7 +79,7 @@ struct Shared {
     note: Mutex<Option<String>>,
 }
 
-impl Control for Shared {
+impl Control for FilterControl {
     fn mask(&self) -> QueueMask {
         self.driver.mask()
     }
@@ -121,7 +121,7 @@ impl Control for Shared {
     }
 }
 
-impl Driver for Shared {
+impl Driver for FilterControl {
     fn start(&self) -> Result<()> {
         self.driver.start()
     }
@@ -144,7 +144,7 @@ struct Filtering {
     table: Option<Arc<InterfaceTable>>,
     /// Per entry of the table: received, and accepted.
     tallies: [Vec<Tally>; 2],
-    shared: Arc<Shared>,
+    shared: Arc<FilterControl>,
     /// The version of `filters`.
     version: u64,
     filters: Option<LinkFilters>,

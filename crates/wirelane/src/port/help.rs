@@ -134,7 +134,7 @@ mod tests {
         }
         let common = SpecOption::common();
         let told: Vec<_> = common.iter().map(|option| option.key.as_str()).collect();
-        assert_eq!(told, port::offload::switches::Offloads::KEYS);
+        assert_eq!(told, port::offload::switches::OffloadOptions::KEYS);
     }
 
     #[test]

@@ -64,7 +64,7 @@ pub use self::options::{OpenOptions, Take};
 pub use self::port::Port;
 pub use self::rx::{Readiness, Receive, Rx};
 pub use self::spec::{Backend, Spec};
-pub use self::steering::pairing::{Lane, lanes};
+pub use self::steering::pairing::{ForwardPath, lanes};
 pub(crate) use self::steering::xps::{XpsBindings, tx_queue_notes};
 pub(crate) use self::steering::xps_binding::XpsBinding;
 pub(crate) use self::steering::xps_watch::XpsWatch;

@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 use crate::filter::Filter;
 use crate::memory::Allotment;
 use crate::pool::Region;
-use crate::port::offload::switches::{Offloads, Switches};
+use crate::port::offload::switches::{OffloadOptions, Switches};
 
 /// Opens the port that `spec` names.
 ///
@@ -53,13 +53,13 @@ pub fn open(spec: &Spec, options: &OpenOptions) -> Result<Port> {
     };
     let filter = options.filter.as_ref().filter(|_| options.receive);
     port.info.filter = filter.and_then(Filter::expression).map(str::to_owned);
-    port.set_switches(Arc::new(Switches::of(&spec.offloads, &Offloads::default())));
+    port.set_switches(Arc::new(Switches::of(&spec.offloads, &OffloadOptions::default())));
     Ok(port)
 }
 
 /// Allocates frame memory for ports that will be opened with these arguments, so that they send
-/// each other's frames without a copy. Put each result into the port's `ProgramOptions::memory`. The
-/// result is `None` for ports that cannot use it, and for all ports if fewer than two can.
+/// each other's frames without a copy. Put each result into the port's `ProgramOptions::memory`.
+/// The result is `None` for ports that cannot use it, and for all ports if fewer than two can.
 ///
 /// # Errors
 /// The memory is not available. Other errors appear when the ports are opened.

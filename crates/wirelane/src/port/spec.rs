@@ -4,9 +4,9 @@
 //! eth0     xdp:eth0@0-3?mode=zerocopy     packet:eth0@1,3     sim:4?rate=max&size=imix
 //! ```
 //!
-//! Every port has the keys `gso`, `gro` and `gso_max` ([`Offloads`]); the others depend on the
-//! backend. In `file:` the name is a path: everything before the first `?`, including `@` and bytes
-//! that are not UTF-8.
+//! Every port has the keys `gso`, `gro` and `gso_max` ([`OffloadOptions`]); the others depend on
+//! the backend. In `file:` the name is a path: everything before the first `?`, including `@` and
+//! bytes that are not UTF-8.
 
 use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
@@ -19,7 +19,7 @@ use serde::Serialize;
 
 use crate::error::{Error, Result};
 use crate::mask::QueueSet;
-use crate::port::offload::switches::Offloads;
+use crate::port::offload::switches::OffloadOptions;
 
 /// The kinds of ports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,7 +71,7 @@ pub struct Spec {
     pub options: Vec<(String, String)>,
     /// Segmentation and merging at this port.
     #[doc(hidden)]
-    pub offloads: Offloads,
+    pub offloads: OffloadOptions,
 }
 
 impl Spec {
@@ -150,7 +150,7 @@ impl TryFrom<&OsStr> for Spec {
             return Err(malformed("a path cannot hold a zero byte"));
         }
         let mut options: Vec<(String, String)> = Vec::new();
-        let mut offloads = Offloads::default();
+        let mut offloads = OffloadOptions::default();
         for pair in query.iter().flat_map(|query| query.split('&')) {
             let Some((key, value)) = pair.split_once('=').filter(|(key, _)| !key.is_empty()) else {
                 return Err(malformed(&format!("'{}' is not key=value", pair.escape_debug())));
@@ -324,7 +324,7 @@ mod tests {
         let text = "packet:eth0?ring=64M&gso=tcp&gro=tcp,udp&gso_max=32768";
         let spec: Spec = text.parse().unwrap();
         assert_eq!((spec.options.len(), spec.to_string().as_str()), (1, text));
-        let Offloads { gso, gro, gso_max } = spec.offloads;
+        let OffloadOptions { gso, gro, gso_max } = spec.offloads;
         assert_eq!(gso, Some(Protocols { tcp: true, udp: false }));
         assert_eq!((gro, gso_max), (Some(Protocols::ALL), Some(32_768)));
         assert!("eth0?gso=off".parse::<Spec>().unwrap().options.is_empty());
@@ -369,7 +369,7 @@ mod tests {
                 name: name.into(),
                 queues: queues.map(|queues| queues.into_iter().collect()),
                 options: options.into_iter().collect(),
-                offloads: Offloads::default(),
+                offloads: OffloadOptions::default(),
             };
             prop_assert_eq!(&spec, &spec.to_string().parse::<Spec>().unwrap());
         }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::handover::Input;
-use super::link::{Link, Wire};
+use super::link::{LockedTx, Wire};
 use super::small_queue::SmallQueue;
 use super::spec::{QdiscKind, QdiscSpec};
 use super::stats::{LaneCounters, QdiscStats, Sent};
@@ -12,8 +12,8 @@ use crate::frame::{Batch, Frame};
 
 /// A queueing discipline in front of one TX queue.
 ///
-/// Any number of threads may call the methods at once, each with a separate [`Lane`]. `now` is a
-/// time in nanoseconds; nothing here reads a clock.
+/// Any number of threads may call the methods at once, each with a separate [`ProducerState`].
+/// `now` is a time in nanoseconds; nothing here reads a clock.
 pub(super) trait Qdisc: Send + Sync {
     /// The ring input of one more producer, if the discipline needs one.
     fn input(&self) -> Option<Input<Frame>> {
@@ -22,11 +22,11 @@ pub(super) trait Qdisc: Send + Sync {
 
     /// Moves up to `max` frames, oldest first, to the end of `into` while it has room; returns
     /// their number.
-    fn dequeue(&self, lane: &mut Lane, into: &mut Batch, max: usize, now: u64) -> usize;
+    fn dequeue(&self, lane: &mut ProducerState, into: &mut Batch, max: usize, now: u64) -> usize;
 
     /// An upper bound for the number of frames that have left the queue when all frames that the
     /// producer of `lane` has enqueued have left.
-    fn position(&self, lane: &Lane) -> u64;
+    fn position(&self, lane: &ProducerState) -> u64;
 
     /// Frames in the queue.
     fn len(&self) -> usize;
@@ -34,7 +34,7 @@ pub(super) trait Qdisc: Send + Sync {
     /// Enqueues the frames of `batch` in order, and runs the queue unless another producer does,
     /// with the discipline's order of locks. Drops and counts frames over a limit. Refused frames
     /// stay in `batch`.
-    fn send(&self, lane: &mut Lane, link: &Link, batch: &mut Batch, now: u64) -> Sent;
+    fn send(&self, lane: &mut ProducerState, link: &LockedTx, batch: &mut Batch, now: u64) -> Sent;
 
     /// Moves frames from the queue to the TX ring until the queue is empty or the ring is full,
     /// flushes the ring, and continues if that made room. If another producer is running the queue,
@@ -42,10 +42,10 @@ pub(super) trait Qdisc: Send + Sync {
     ///
     /// # Errors
     /// The interface was removed or the system refuses.
-    fn flush(&self, lane: &mut Lane, link: &Link, now: u64) -> Result<()>;
+    fn flush(&self, lane: &mut ProducerState, link: &LockedTx, now: u64) -> Result<()>;
 
     /// Runs `act` with exclusive use of the TX side.
-    fn with_wire(&self, lane: &mut Lane, link: &Link, act: &mut dyn FnMut(&mut Wire));
+    fn with_wire(&self, lane: &mut ProducerState, link: &LockedTx, act: &mut dyn FnMut(&mut Wire));
 
     /// Adds the discipline's statistics.
     fn read(&self, stats: &mut QdiscStats) {
@@ -54,7 +54,7 @@ pub(super) trait Qdisc: Send + Sync {
 }
 
 /// The state of one producer between calls.
-pub(super) struct Lane {
+pub(super) struct ProducerState {
     pub(super) counters: Arc<LaneCounters>,
     /// Frames on the way from the queue to the TX ring.
     pub(super) out: Batch,
@@ -65,7 +65,7 @@ pub(super) struct Lane {
     pub(super) part: Batch,
 }
 
-impl Lane {
+impl ProducerState {
     pub(super) fn new(
         counters: Arc<LaneCounters>,
         input: Option<Input<Frame>>,

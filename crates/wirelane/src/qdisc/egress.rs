@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use super::bands::BANDS;
 use super::bulk::Round;
-use super::discipline::{Lane, Qdisc, bytes};
-use super::fifo::{Fifo, Limit};
-use super::link::{Link, Wire};
+use super::discipline::{ProducerState, Qdisc, bytes};
+use super::fifo::{Fifo, QueueLimit};
+use super::link::{LockedTx, Wire};
 use super::lockless::Lockless;
 use super::noqueue::Noqueue;
 use super::spec::{QdiscKind, QdiscSpec};
@@ -49,12 +49,12 @@ use crate::sync::lock;
 /// # }
 /// ```
 #[derive(Clone)]
-pub struct Egress(Arc<Shared>);
+pub struct Egress(Arc<EgressQueue>);
 
-pub(super) struct Shared {
+pub(super) struct EgressQueue {
     spec: QdiscSpec,
     pub(super) qdisc: Box<dyn Qdisc>,
-    link: Link,
+    link: LockedTx,
     lanes: Mutex<Vec<Arc<LaneCounters>>>,
 }
 
@@ -63,7 +63,7 @@ impl Egress {
     pub fn new(spec: &QdiscSpec, tx: Tx) -> Self {
         let default =
             if spec.limit_bytes.is_some() { usize::MAX } else { QdiscSpec::LIMIT as usize };
-        let limit = Limit {
+        let limit = QueueLimit {
             packets: spec.limit_packets.map_or(default, |limit| limit as usize),
             bytes: spec.limit_bytes.unwrap_or(u64::MAX),
         };
@@ -89,8 +89,8 @@ impl Egress {
     /// Puts a custom discipline in front of `tx`; `spec` is only for the statistics.
     pub(super) fn with(spec: QdiscSpec, qdisc: Box<dyn Qdisc>, tx: Tx) -> Self {
         let lanes = Mutex::new(Vec::new());
-        let link = Link::new(tx, &spec);
-        Self(Arc::new(Shared { spec, qdisc, link, lanes }))
+        let link = LockedTx::new(tx, &spec);
+        Self(Arc::new(EgressQueue { spec, qdisc, link, lanes }))
     }
 
     /// A handle for one more producer. Not for the hot path: it allocates.
@@ -98,7 +98,7 @@ impl Egress {
         let counters = Arc::new(LaneCounters::default());
         let mut lanes = lock(&self.0.lanes);
         lanes.push(Arc::clone(&counters));
-        let lane = Lane::new(counters, self.0.qdisc.input(), &self.0.spec);
+        let lane = ProducerState::new(counters, self.0.qdisc.input(), &self.0.spec);
         EgressHandle { shared: Arc::clone(&self.0), lane, not_sync: PhantomData }
     }
 
@@ -142,7 +142,7 @@ impl Egress {
 #[derive(Clone)]
 pub(crate) struct EgressGauge {
     queue: u16,
-    shared: Weak<Shared>,
+    shared: Weak<EgressQueue>,
 }
 
 impl EgressGauge {
@@ -159,12 +159,12 @@ impl EgressGauge {
 
 /// One producer's end of an [`Egress`]. It may move to another thread, but only one can use it.
 ///
-/// The last call of every handle is [`EgressHandle::flush`], repeated while frames wait in the queue
-/// or in the TX ring ([`EgressHandle::pending`]): a producer does a bounded part of the others'
-/// work; the rest waits for the next call of any handle.
+/// The last call of every handle is [`EgressHandle::flush`], repeated while frames wait in the
+/// queue or in the TX ring ([`EgressHandle::pending`]): a producer does a bounded part of the
+/// others' work; the rest waits for the next call of any handle.
 pub struct EgressHandle {
-    pub(super) shared: Arc<Shared>,
-    pub(super) lane: Lane,
+    pub(super) shared: Arc<EgressQueue>,
+    pub(super) lane: ProducerState,
     not_sync: PhantomData<std::cell::Cell<()>>,
 }
 
@@ -184,16 +184,16 @@ impl EgressHandle {
         if self.lane.small.is_some() {
             return self.send_small(batch, now);
         }
-        let Shared { qdisc, link, .. } = &*self.shared;
+        let EgressQueue { qdisc, link, .. } = &*self.shared;
         qdisc.send(&mut self.lane, link, batch, now)
     }
 
     /// Like [`EgressHandle::send`], within the limit of the small queue.
     fn send_small(&mut self, batch: &mut Batch, now: u64) -> Sent {
-        let Shared { qdisc, link, .. } = &*self.shared;
+        let EgressQueue { qdisc, link, .. } = &*self.shared;
         let mut total = Sent::default();
         while !batch.is_empty() {
-            let Lane { small: Some(small), part, .. } = &mut self.lane else { break };
+            let ProducerState { small: Some(small), part, .. } = &mut self.lane else { break };
             if let Some(progress) = link.progress() {
                 small.settle(progress);
             }
@@ -224,7 +224,7 @@ impl EgressHandle {
 
     /// Bytes of this producer in queue and TX ring, as far as known; 0 without a small queue.
     pub fn held(&mut self) -> u64 {
-        let Lane { small: Some(small), .. } = &mut self.lane else { return 0 };
+        let ProducerState { small: Some(small), .. } = &mut self.lane else { return 0 };
         if let Some(progress) = self.shared.link.progress() {
             small.settle(progress);
         }
@@ -237,7 +237,7 @@ impl EgressHandle {
     /// # Errors
     /// The interface was removed or the system refuses.
     pub fn flush(&mut self, now: u64) -> Result<usize> {
-        let Shared { qdisc, link, .. } = &*self.shared;
+        let EgressQueue { qdisc, link, .. } = &*self.shared;
         qdisc.flush(&mut self.lane, link, now)?;
         Ok(qdisc.len())
     }

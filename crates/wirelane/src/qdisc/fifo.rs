@@ -28,8 +28,8 @@ use std::collections::VecDeque;
 
 use super::bands::band;
 use super::bulk::Round;
-use super::discipline::{Lane, Qdisc};
-use super::link::{Link, Wire};
+use super::discipline::{ProducerState, Qdisc};
+use super::link::{LockedTx, Wire};
 use super::lock::{Guard, SpinLock};
 use super::run::QUOTA;
 use super::stats::{BandStats, LaneCounters, QdiscStats, Sent};
@@ -39,7 +39,7 @@ use crate::sync::Counter;
 
 /// The capacity of a queue.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Limit {
+pub(super) struct QueueLimit {
     /// The most frames, as in `pfifo`.
     pub packets: usize,
     /// The most bytes, as in `bfifo`.
@@ -49,9 +49,9 @@ pub(super) struct Limit {
 /// See the [module documentation](self). It has one band, or the bands of [`band`].
 #[derive(Debug)]
 pub(super) struct Fifo<const BANDS: usize> {
-    root: SpinLock<Queue<BANDS>>,
+    root: SpinLock<LockedQueue<BANDS>>,
     /// The limit of each band.
-    limit: Limit,
+    limit: QueueLimit,
     round: Round,
     /// A batch is enqueued under one lock.
     batched: bool,
@@ -61,7 +61,7 @@ pub(super) struct Fifo<const BANDS: usize> {
 
 /// The data under the root lock.
 #[derive(Debug)]
-struct Queue<const BANDS: usize> {
+struct LockedQueue<const BANDS: usize> {
     bands: [Band; BANDS],
     /// A producer is between (1) and (6) and runs the queue (`__QDISC___STATE_RUNNING`).
     running: bool,
@@ -96,13 +96,13 @@ const PREPARED: usize = 1 << 16;
 impl<const BANDS: usize> Fifo<BANDS> {
     /// A queue within `limit`, of which each lock round takes up to `round`. The lock is taken for
     /// each enqueued frame or, with `batched`, for each batch.
-    pub(super) fn new(limit: Limit, round: Round, batched: bool) -> Self {
+    pub(super) fn new(limit: QueueLimit, round: Round, batched: bool) -> Self {
         // The shortest Ethernet frame has 60 bytes.
         let by_bytes = usize::try_from(limit.bytes / 60).unwrap_or(usize::MAX);
         let prepared = limit.packets.min(by_bytes).saturating_add(1).min(PREPARED);
         let bands = std::array::from_fn(|_| Band::with_capacity(prepared));
         Self {
-            root: SpinLock::new(Queue { bands, running: false }),
+            root: SpinLock::new(LockedQueue { bands, running: false }),
             limit,
             round,
             batched,
@@ -120,7 +120,7 @@ impl<const BANDS: usize> Fifo<BANDS> {
     #[inline]
     fn push(
         &self,
-        queue: &mut Queue<BANDS>,
+        queue: &mut LockedQueue<BANDS>,
         lane: &LaneCounters,
         (band, frame): (usize, Frame),
     ) -> Result<(), Frame> {
@@ -146,8 +146,8 @@ impl<const BANDS: usize> Fifo<BANDS> {
     }
 
     /// Runs the queue, unless another producer does, until it is empty or the TX ring is full.
-    fn run(&self, lane: &mut Lane, link: &Link, now: u64) {
-        let Lane { counters, out, .. } = lane;
+    fn run(&self, lane: &mut ProducerState, link: &LockedTx, now: u64) {
+        let ProducerState { counters, out, .. } = lane;
         let root = self.root.lock(counters);
         if !root.running && !root.is_empty() && !link.is_stopped() {
             self.run_locked(root, (counters, out), link, usize::MAX, now);
@@ -157,9 +157,9 @@ impl<const BANDS: usize> Fifo<BANDS> {
     /// Runs the queue: steps (2) to (6). `out` may contain a frame that bypasses the empty queue.
     fn run_locked<'a>(
         &'a self,
-        mut root: Guard<'a, Queue<BANDS>>,
+        mut root: Guard<'a, LockedQueue<BANDS>>,
         (lane, out): (&'a LaneCounters, &mut Batch),
-        link: &Link,
+        link: &LockedTx,
         quota: usize,
         now: u64,
     ) {
@@ -207,7 +207,7 @@ impl<const BANDS: usize> Fifo<BANDS> {
     }
 }
 
-impl<const BANDS: usize> Queue<BANDS> {
+impl<const BANDS: usize> LockedQueue<BANDS> {
     #[inline]
     fn is_empty(&self) -> bool {
         self.bands.iter().all(|band| band.frames.is_empty())
@@ -256,7 +256,7 @@ impl<const BANDS: usize> Queue<BANDS> {
 }
 
 impl<const BANDS: usize> Qdisc for Fifo<BANDS> {
-    fn dequeue(&self, lane: &mut Lane, into: &mut Batch, max: usize, _: u64) -> usize {
+    fn dequeue(&self, lane: &mut ProducerState, into: &mut Batch, max: usize, _: u64) -> usize {
         let first = into.len();
         let mut root = self.root.lock(&lane.counters);
         let taken = root.take(into, Round::packets(max));
@@ -267,7 +267,7 @@ impl<const BANDS: usize> Qdisc for Fifo<BANDS> {
         taken
     }
 
-    fn position(&self, _: &Lane) -> u64 {
+    fn position(&self, _: &ProducerState) -> u64 {
         self.pushed.value()
     }
 
@@ -275,8 +275,8 @@ impl<const BANDS: usize> Qdisc for Fifo<BANDS> {
         self.root.lock(&LaneCounters::default()).len()
     }
 
-    fn send(&self, lane: &mut Lane, link: &Link, batch: &mut Batch, now: u64) -> Sent {
-        let Lane { counters, out, .. } = lane;
+    fn send(&self, lane: &mut ProducerState, link: &LockedTx, batch: &mut Batch, now: u64) -> Sent {
+        let ProducerState { counters, out, .. } = lane;
         let offered = batch.len();
         let mut sent = Sent::default();
         if self.batched {
@@ -323,7 +323,7 @@ impl<const BANDS: usize> Qdisc for Fifo<BANDS> {
         sent
     }
 
-    fn flush(&self, lane: &mut Lane, link: &Link, now: u64) -> Result<()> {
+    fn flush(&self, lane: &mut ProducerState, link: &LockedTx, now: u64) -> Result<()> {
         self.run(lane, link, now);
         if link.lock(&lane.counters).flush(link, &lane.counters, now)? {
             self.run(lane, link, now);
@@ -331,7 +331,7 @@ impl<const BANDS: usize> Qdisc for Fifo<BANDS> {
         Ok(())
     }
 
-    fn with_wire(&self, lane: &mut Lane, link: &Link, act: &mut dyn FnMut(&mut Wire)) {
+    fn with_wire(&self, lane: &mut ProducerState, link: &LockedTx, act: &mut dyn FnMut(&mut Wire)) {
         act(&mut link.lock(&lane.counters));
     }
 

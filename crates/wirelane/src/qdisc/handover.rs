@@ -22,7 +22,7 @@ pub(super) trait Host {
 
     /// Hands frames from the front of `batch` to the TX ring, and leaves those that do not fit.
     /// Only the runner calls it.
-    fn transmit(&mut self, batch: &mut Self::Batch, way: Way);
+    fn transmit(&mut self, batch: &mut Self::Batch, way: TxRoute);
 
     /// Whether the TX ring is full.
     fn is_stopped(&self) -> bool;
@@ -30,7 +30,7 @@ pub(super) trait Host {
 
 /// The path of frames to the TX ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Way {
+pub(super) enum TxRoute {
     /// Bypassing the empty ring.
     Bypass,
     /// Through the ring.
@@ -43,7 +43,7 @@ pub(super) type Input<T> = Enqueuer<T, Multi, Single>;
 /// The ring, and the right to drain it.
 pub(super) struct HandOver<B: Container> {
     run: RunBit,
-    inner: UnsafeCell<Inner<B>>,
+    inner: UnsafeCell<Runner<B>>,
     /// The number of frames in the stash, written by the runner.
     stashed: Counter,
     ring: Ring<B::Item, Multi, Single>,
@@ -52,7 +52,7 @@ pub(super) struct HandOver<B: Container> {
 }
 
 /// The runner's state.
-struct Inner<B: Container> {
+struct Runner<B: Container> {
     output: Dequeuer<B::Item, Multi, Single>,
     /// Frames taken from the ring that the TX ring did not accept. They are older than all frames
     /// in the ring.
@@ -69,7 +69,7 @@ impl<B: Container> HandOver<B> {
         let (first, output) = Ring::bounded(capacity);
         Self {
             run: RunBit::new(),
-            inner: UnsafeCell::new(Inner { output, stash }),
+            inner: UnsafeCell::new(Runner { output, stash }),
             stashed: Counter::default(),
             ring: first.ring(),
             first: Mutex::new(first),
@@ -110,7 +110,7 @@ impl<B: Container> HandOver<B> {
         if bypass && self.run.try_begin() {
             // SAFETY: this thread is the runner.
             if unsafe { self.is_drained() } && !host.is_stopped() {
-                host.transmit(batch, Way::Bypass);
+                host.transmit(batch, TxRoute::Bypass);
                 if batch.items().is_empty() {
                     if !self.run.end() {
                         self.drain_and_end(host, out, QUOTA);
@@ -229,7 +229,7 @@ impl<B: Container> HandOver<B> {
             if taken == 0 {
                 break;
             }
-            host.transmit(out, Way::Ring);
+            host.transmit(out, TxRoute::Ring);
             left = left.saturating_sub(taken);
             if !out.items().is_empty() {
                 self.stashed.set(out.items().len() as u64);
@@ -276,7 +276,7 @@ mod loom_tests {
             assert!(batch.is_empty(), "the ring is large enough");
         }
 
-        fn transmit(&mut self, batch: &mut Vec<u32>, _: Way) {
+        fn transmit(&mut self, batch: &mut Vec<u32>, _: TxRoute) {
             self.sink.taken.with_mut(|taken| {
                 // SAFETY: only the runner gets here; loom checks that.
                 let taken = unsafe { &mut *taken };

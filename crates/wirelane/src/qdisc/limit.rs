@@ -17,13 +17,13 @@ use std::collections::VecDeque;
 
 /// The limit in bytes of one TX ring, which adapts to its completions.
 #[derive(Clone, Debug)]
-pub(super) struct ByteLimit {
+pub(super) struct TxByteLimit {
     bounds: Bounds,
     limit: u64,
     /// Bytes queued and completed since the start.
     queued: u64,
     completed: u64,
-    /// Bytes of the last call of [`ByteLimit::queued`].
+    /// Bytes of the last call of [`TxByteLimit::queued`].
     last_queued: u64,
     /// The state at the last completion.
     previous_queued: u64,
@@ -52,7 +52,7 @@ impl Default for Bounds {
     }
 }
 
-impl ByteLimit {
+impl TxByteLimit {
     /// Starts at the minimum.
     pub(super) fn new(bounds: Bounds) -> Self {
         Self {
@@ -133,10 +133,10 @@ impl ByteLimit {
     }
 }
 
-/// A [`ByteLimit`] for a ring that reports the number of *frames* in it.
+/// A [`TxByteLimit`] for a ring that reports the number of *frames* in it.
 #[derive(Debug)]
 pub(super) struct FrameLimit {
-    pub(super) bytes: ByteLimit,
+    pub(super) bytes: TxByteLimit,
     /// The lengths of the frames in the ring, oldest first.
     lengths: VecDeque<u32>,
     /// How often the limit stopped the queue.
@@ -146,7 +146,7 @@ pub(super) struct FrameLimit {
 impl FrameLimit {
     pub(super) fn new() -> Self {
         let lengths = VecDeque::with_capacity(4096);
-        Self { bytes: ByteLimit::new(Bounds::default()), lengths, held: 0 }
+        Self { bytes: TxByteLimit::new(Bounds::default()), lengths, held: 0 }
     }
 
     /// How many frames of these lengths may be sent now: until the limit is reached or exceeded.
@@ -197,7 +197,7 @@ mod tests {
     /// A link that completes `rate` bytes per millisecond, in one completion per `interval`
     /// milliseconds, with a producer that always has more. Returns the limit and the bytes by
     /// which the link ran dry, of the last 1000 intervals.
-    fn drive(limit: &mut ByteLimit, rate: u64, interval: u64, from: u64) -> (u64, u64) {
+    fn drive(limit: &mut TxByteLimit, rate: u64, interval: u64, from: u64) -> (u64, u64) {
         let (mut now, mut dry) = (from, 0);
         for round in 0..3000 {
             while limit.available() >= 0 {
@@ -215,7 +215,7 @@ mod tests {
 
     #[test]
     fn one_frame_always_goes_and_then_the_queue_stops_until_the_limit_grows() {
-        let mut limit = ByteLimit::new(Bounds::default());
+        let mut limit = TxByteLimit::new(Bounds::default());
         assert!(limit.available() >= 0);
         limit.queued(1500);
         assert!(limit.available() < 0);
@@ -226,7 +226,7 @@ mod tests {
 
     #[test]
     fn converges_to_what_the_link_needs_and_follows_it() {
-        let mut limit = ByteLimit::new(Bounds::default());
+        let mut limit = TxByteLimit::new(Bounds::default());
         // 100 Mbit/s, completions every 4 ms: 50 kB per interval.
         let (at_100m, dry) = drive(&mut limit, 12_500, 4, 0);
         assert_eq!(dry, 0, "the link never idles once the limit is learnt");
@@ -242,14 +242,14 @@ mod tests {
 
     #[test]
     fn bounds_hold() {
-        let mut limit = ByteLimit::new(Bounds { min: 3_000, max: 20_000, hold: 1 });
+        let mut limit = TxByteLimit::new(Bounds { min: 3_000, max: 20_000, hold: 1 });
         assert_eq!(limit.limit(), 3_000);
         assert_eq!(drive(&mut limit, 125_000, 4, 0).0, 20_000);
     }
 
     #[test]
     fn a_queue_that_is_not_held_back_learns_nothing() {
-        let mut limit = ByteLimit::new(Bounds { min: 10_000, ..Bounds::default() });
+        let mut limit = TxByteLimit::new(Bounds { min: 10_000, ..Bounds::default() });
         for now in 0..1000 {
             limit.queued(FRAME);
             limit.completed(FRAME, now * MS);
@@ -276,7 +276,7 @@ mod tests {
         /// never holds the queue back.
         #[test]
         fn any_course_is_safe(steps in proptest::collection::vec((0_u64..20_000, 0_u64..40_000, 0_u64..2_000_000_000), 1..200)) {
-            let mut limit = ByteLimit::new(Bounds::default());
+            let mut limit = TxByteLimit::new(Bounds::default());
             let (mut inflight, mut now) = (0_u64, 0);
             for (queue, complete, time) in steps {
                 if limit.available() >= 0 && queue > 0 {

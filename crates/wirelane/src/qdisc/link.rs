@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::limit::FrameLimit;
 use super::lock::{Guard, SpinLock};
-use super::small_queue::Progress;
+use super::small_queue::TxProgress;
 use super::spec::QdiscSpec;
 use super::stats::{BqlStats, LaneCounters, QdiscStats};
 use super::stop_wake::QueueState;
@@ -18,11 +18,11 @@ use crate::sync::Counter;
 ///
 /// Access to its transmitting end is protected by the TX lock (the locked disciplines) or the
 /// running bit (`lockless`). A discipline uses only one of them.
-pub(super) struct Link {
+pub(super) struct LockedTx {
     state: QueueState,
     pub(super) wire: SpinLock<Wire>,
     /// Present if a small queue needs the progress of transmission.
-    progress: Option<Progress>,
+    progress: Option<TxProgress>,
     /// Present if there is a byte limit.
     limit: Option<LimitGauge>,
     /// Frames in the TX ring at the last flush, written by the transmitting thread.
@@ -46,7 +46,7 @@ pub(super) struct Wire {
     part: Batch,
 }
 
-impl Link {
+impl LockedTx {
     pub(super) fn new(tx: Tx, spec: &QdiscSpec) -> Self {
         let counters = Arc::clone(tx.counters());
         let limit = spec.bql.then(FrameLimit::new);
@@ -54,7 +54,7 @@ impl Link {
         Self {
             state: QueueState::new(),
             wire: SpinLock::new(wire),
-            progress: spec.small_queue.map(|_| Progress::default()),
+            progress: spec.small_queue.map(|_| TxProgress::default()),
             limit: spec.bql.then(LimitGauge::default),
             pending: Counter::default(),
             counters,
@@ -82,7 +82,7 @@ impl Link {
     }
 
     /// The progress of transmission, if a small queue needs it.
-    pub(super) fn progress(&self) -> Option<&Progress> {
+    pub(super) fn progress(&self) -> Option<&TxProgress> {
         self.progress.as_ref()
     }
 
@@ -113,7 +113,7 @@ impl Wire {
     #[inline]
     pub(super) fn transmit(
         &mut self,
-        link: &Link,
+        link: &LockedTx,
         lane: &LaneCounters,
         batch: &mut Batch,
         now: u64,
@@ -135,7 +135,7 @@ impl Wire {
     #[cold]
     fn transmit_full(
         &mut self,
-        link: &Link,
+        link: &LockedTx,
         lane: &LaneCounters,
         batch: &mut Batch,
         now: u64,
@@ -178,7 +178,7 @@ impl Wire {
     }
 
     /// Publishes the progress of transmission.
-    fn publish(&self, link: &Link, taken: usize) {
+    fn publish(&self, link: &LockedTx, taken: usize) {
         if let Some(progress) = &link.progress {
             progress.sent(taken, self.tx.pending());
         }
@@ -191,7 +191,7 @@ impl Wire {
 
     /// Flushes the TX ring, reclaims sent frames, and restarts a stopped queue. True if the caller
     /// must run it.
-    pub(super) fn flush(&mut self, link: &Link, lane: &LaneCounters, now: u64) -> Result<bool> {
+    pub(super) fn flush(&mut self, link: &LockedTx, lane: &LaneCounters, now: u64) -> Result<bool> {
         let result = self.tx.flush();
         if let Some(limit) = &mut self.limit {
             limit.settle(self.tx.pending(), now);

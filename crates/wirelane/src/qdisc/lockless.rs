@@ -18,9 +18,9 @@
 //! so no older frame of the same producer waits.
 #![allow(unsafe_code)]
 
-use super::discipline::{Lane, Qdisc, bytes};
-use super::handover::{Container, HandOver, Host, Input, Way};
-use super::link::{Link, Wire};
+use super::discipline::{ProducerState, Qdisc, bytes};
+use super::handover::{Container, HandOver, Host, Input, TxRoute};
+use super::link::{LockedTx, Wire};
 use super::stats::{LaneCounters, QdiscStats, Sent};
 use crate::error::Result;
 use crate::frame::{Batch, Frame};
@@ -62,22 +62,22 @@ impl Lockless {
     /// The state of a producer's call, and its buffer.
     fn port<'a>(
         &'a self,
-        lane: &'a mut Lane,
-        link: &'a Link,
+        lane: &'a mut ProducerState,
+        link: &'a LockedTx,
         now: u64,
-    ) -> Option<(Port<'a>, &'a mut Batch)> {
-        let Lane { counters, out, input, .. } = lane;
+    ) -> Option<(ProducerPort<'a>, &'a mut Batch)> {
+        let ProducerState { counters, out, input, .. } = lane;
         let input = input.as_mut()?;
         let limit = self.limit_beside(input);
-        Some((Port { counters, input, link, limit, now, sent: Sent::default() }, out))
+        Some((ProducerPort { counters, input, link, limit, now, sent: Sent::default() }, out))
     }
 }
 
 /// One producer during one call.
-struct Port<'a> {
+struct ProducerPort<'a> {
     counters: &'a LaneCounters,
     input: &'a mut Input<Frame>,
-    link: &'a Link,
+    link: &'a LockedTx,
     /// The limit, unless the ring enforces it.
     limit: Option<usize>,
     now: u64,
@@ -124,7 +124,7 @@ fn enqueue(
     sent
 }
 
-impl Host for Port<'_> {
+impl Host for ProducerPort<'_> {
     type Batch = Batch;
 
     fn enqueue(&mut self, batch: &mut Batch) {
@@ -132,15 +132,15 @@ impl Host for Port<'_> {
     }
 
     #[inline(always)]
-    fn transmit(&mut self, batch: &mut Batch, way: Way) {
+    fn transmit(&mut self, batch: &mut Batch, way: TxRoute) {
         let offered = batch.len();
-        let length = if way == Way::Ring { bytes(batch) } else { 0 };
+        let length = if way == TxRoute::Ring { bytes(batch) } else { 0 };
         // SAFETY: only the runner gets here, and with this discipline no thread takes the TX lock.
         let wire = unsafe { self.link.wire.get() };
         let sent = wire.transmit(self.link, self.counters, batch, self.now) as u64;
         match way {
-            Way::Bypass => self.counters.bypassed.add(sent),
-            Way::Ring => {
+            TxRoute::Bypass => self.counters.bypassed.add(sent),
+            TxRoute::Ring => {
                 self.link.handed(sent as usize);
                 self.counters.dequeued.add(sent);
                 self.counters.dequeued_bytes.add(length - bytes(batch));
@@ -162,7 +162,7 @@ impl Qdisc for Lockless {
         Some(self.core.input())
     }
 
-    fn dequeue(&self, lane: &mut Lane, into: &mut Batch, max: usize, _: u64) -> usize {
+    fn dequeue(&self, lane: &mut ProducerState, into: &mut Batch, max: usize, _: u64) -> usize {
         let first = into.len();
         let max = max.min(into.room());
         let taken = self.core.take(into.as_vec(), max);
@@ -171,7 +171,7 @@ impl Qdisc for Lockless {
         taken
     }
 
-    fn position(&self, lane: &Lane) -> u64 {
+    fn position(&self, lane: &ProducerState) -> u64 {
         lane.input.as_ref().map_or(0, Input::published)
     }
 
@@ -180,7 +180,7 @@ impl Qdisc for Lockless {
     }
 
     #[inline]
-    fn send(&self, lane: &mut Lane, link: &Link, batch: &mut Batch, now: u64) -> Sent {
+    fn send(&self, lane: &mut ProducerState, link: &LockedTx, batch: &mut Batch, now: u64) -> Sent {
         let offered = batch.len();
         let Some((mut port, out)) = self.port(lane, link, now) else {
             return Sent { refused: offered, ..Sent::default() };
@@ -190,7 +190,7 @@ impl Qdisc for Lockless {
         Sent { accepted: offered - port.sent.dropped, ..port.sent }
     }
 
-    fn flush(&self, lane: &mut Lane, link: &Link, now: u64) -> Result<()> {
+    fn flush(&self, lane: &mut ProducerState, link: &LockedTx, now: u64) -> Result<()> {
         let Some((mut port, out)) = self.port(lane, link, now) else { return Ok(()) };
         let mut result = Ok(());
         self.core.run(&mut port, out, |port| {
@@ -207,7 +207,7 @@ impl Qdisc for Lockless {
         result
     }
 
-    fn with_wire(&self, lane: &mut Lane, link: &Link, act: &mut dyn FnMut(&mut Wire)) {
+    fn with_wire(&self, lane: &mut ProducerState, link: &LockedTx, act: &mut dyn FnMut(&mut Wire)) {
         let Some((mut port, out)) = self.port(lane, link, 0) else { return };
         // SAFETY: only the runner gets here, and no thread takes the TX lock.
         self.core.exclusive(&mut port, out, || act(unsafe { link.wire.get() }));

@@ -8,8 +8,8 @@
 //! Unlike the source's hack, which does not "respect TXQ/device full state" and loses frames,
 //! frames for which the ring has no room stay with the producer and count as `refused`.
 
-use super::discipline::{Lane, Qdisc};
-use super::link::{Link, Wire};
+use super::discipline::{ProducerState, Qdisc};
+use super::link::{LockedTx, Wire};
 use super::stats::Sent;
 use crate::error::Result;
 use crate::frame::Batch;
@@ -29,11 +29,11 @@ impl Noqueue {
 }
 
 impl Qdisc for Noqueue {
-    fn dequeue(&self, _: &mut Lane, _: &mut Batch, _: usize, _: u64) -> usize {
+    fn dequeue(&self, _: &mut ProducerState, _: &mut Batch, _: usize, _: u64) -> usize {
         0
     }
 
-    fn position(&self, _: &Lane) -> u64 {
+    fn position(&self, _: &ProducerState) -> u64 {
         0
     }
 
@@ -42,8 +42,8 @@ impl Qdisc for Noqueue {
     }
 
     #[inline]
-    fn send(&self, lane: &mut Lane, link: &Link, batch: &mut Batch, now: u64) -> Sent {
-        let Lane { counters, out, .. } = lane;
+    fn send(&self, lane: &mut ProducerState, link: &LockedTx, batch: &mut Batch, now: u64) -> Sent {
+        let ProducerState { counters, out, .. } = lane;
         let offered = batch.len();
         let mut sent = 0;
         if offered <= self.round {
@@ -68,11 +68,11 @@ impl Qdisc for Noqueue {
         Sent { accepted: sent, refused: offered - sent, ..Sent::default() }
     }
 
-    fn flush(&self, lane: &mut Lane, link: &Link, now: u64) -> Result<()> {
+    fn flush(&self, lane: &mut ProducerState, link: &LockedTx, now: u64) -> Result<()> {
         link.lock(&lane.counters).flush(link, &lane.counters, now).map(drop)
     }
 
-    fn with_wire(&self, lane: &mut Lane, link: &Link, act: &mut dyn FnMut(&mut Wire)) {
+    fn with_wire(&self, lane: &mut ProducerState, link: &LockedTx, act: &mut dyn FnMut(&mut Wire)) {
         act(&mut link.lock(&lane.counters));
     }
 }

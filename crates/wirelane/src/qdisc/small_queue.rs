@@ -25,7 +25,7 @@ use crate::sync::{AtomicU64, Ordering};
 /// The progress of the TX side, written by the transmitting thread.
 #[derive(Debug, Default)]
 #[repr(align(128))]
-pub(super) struct Progress {
+pub(super) struct TxProgress {
     /// Frames that left the queue, for the TX ring or as purged.
     handed: AtomicU64,
     /// Frames that the TX ring accepted, through the queue or bypassing it.
@@ -34,7 +34,7 @@ pub(super) struct Progress {
     completed: AtomicU64,
 }
 
-impl Progress {
+impl TxProgress {
     /// The TX ring accepted `taken` more frames, and has `pending` now.
     pub(super) fn sent(&self, taken: usize, pending: usize) {
         let sent = self.sent.load(Ordering::Relaxed) + taken as u64;
@@ -94,7 +94,7 @@ impl SmallQueue {
     }
 
     /// Removes frames that were sent.
-    pub(super) fn settle(&mut self, progress: &Progress) {
+    pub(super) fn settle(&mut self, progress: &TxProgress) {
         // Acquire: frames handed on before are included in `sent`.
         let handed = progress.handed.load(Ordering::Acquire);
         let sent = progress.sent.load(Ordering::Relaxed);
@@ -132,7 +132,7 @@ mod tests {
 
     #[test]
     fn bytes_are_held_until_the_ring_has_sent_them() {
-        let progress = Progress::default();
+        let progress = TxProgress::default();
         let mut small = SmallQueue::new(3000);
         assert_eq!(small.admit([1500, 1500, 1500].into_iter()), 2);
         small.went(3000, 2);
@@ -159,7 +159,7 @@ mod tests {
 
     #[test]
     fn many_marks_become_few_and_none_is_forgotten() {
-        let progress = Progress::default();
+        let progress = TxProgress::default();
         let mut small = SmallQueue::new(u64::MAX);
         for i in 1..=1000 {
             small.went(60, i);

@@ -32,8 +32,8 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
 
-use super::handle::{Handle, Shared};
-use super::side::{Claim, Indices, Multi, Side, View};
+use super::handle::{RingHandle, RingMemory};
+use super::side::{Claim, Indices, Multi, Side, SideView};
 use super::slots::Slots;
 use super::stats::{End, HandleStats, Registry};
 use crate::sync::{Arc, CachePadded, Mutex, Ordering};
@@ -71,19 +71,19 @@ use crate::sync::{Arc, CachePadded, Mutex, Ordering};
 /// });
 /// ```
 pub struct Ring<T, P: Side = Multi, C: Side = Multi> {
-    shared: Arc<Shared<T>>,
+    shared: Arc<RingMemory<T>>,
     sides: PhantomData<fn() -> (P, C)>,
 }
 
 /// A producer's handle. It is `Send`, but `!Sync`, and `Clone` if the side is [`Multi`].
 pub struct Enqueuer<T, P: Side, C: Side> {
-    handle: Handle<T>,
+    handle: RingHandle<T>,
     sides: PhantomData<fn() -> (P, C)>,
 }
 
 /// A consumer's handle. It is `Send`, but `!Sync`, and `Clone` if the side is [`Multi`].
 pub struct Dequeuer<T, P: Side, C: Side> {
-    handle: Handle<T>,
+    handle: RingHandle<T>,
     sides: PhantomData<fn() -> (P, C)>,
 }
 
@@ -109,15 +109,15 @@ impl<T: Send, P: Side, C: Side> Ring<T, P, C> {
     /// A ring whose indices start at `start`. Tests start just before the wrap.
     pub fn bounded_at(capacity: usize, start: u64) -> (Enqueuer<T, P, C>, Dequeuer<T, P, C>) {
         let size = capacity.clamp(1, 1 << 30).next_power_of_two();
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(RingMemory {
             producers: CachePadded(Indices::new(start)),
             consumers: CachePadded(Indices::new(start)),
             slots: CachePadded(Slots::new(size)),
             holes: Mutex::new(Vec::new()),
             registry: Registry::default(),
         });
-        let tx = Handle::new(&shared, End::Enqueue, View::new(start, size as u64));
-        let rx = Handle::new(&shared, End::Dequeue, View::new(start, 0));
+        let tx = RingHandle::new(&shared, End::Enqueue, SideView::new(start, size as u64));
+        let rx = RingHandle::new(&shared, End::Dequeue, SideView::new(start, 0));
         let sides = PhantomData;
         (Enqueuer { handle: tx, sides }, Dequeuer { handle: rx, sides })
     }
@@ -212,7 +212,7 @@ impl<T: Send, P: Side, C: Side> Enqueuer<T, P, C> {
 
     #[inline(always)]
     fn claim(&mut self, min: usize, max: usize) -> Option<Claim> {
-        let Handle { shared, entry, view, .. } = &mut self.handle;
+        let RingHandle { shared, entry, view, .. } = &mut self.handle;
         let size = shared.slots.size();
         let wanted = (min as u64, (max as u64).min(size));
         if wanted.1 == 0 || wanted.0 > wanted.1 {
@@ -223,7 +223,7 @@ impl<T: Send, P: Side, C: Side> Enqueuer<T, P, C> {
 
     #[inline(always)]
     fn publish(&mut self, claim: Claim) {
-        let Handle { shared, entry, view, .. } = &mut self.handle;
+        let RingHandle { shared, entry, view, .. } = &mut self.handle;
         view.publish::<P>(&shared.producers, claim, (entry, &shared.registry, End::Enqueue));
     }
 }
@@ -327,7 +327,7 @@ impl<T: Send, P: Side, C: Side> Dequeuer<T, P, C> {
 
     #[inline(always)]
     fn claim(&mut self, min: usize, max: usize) -> Option<Claim> {
-        let Handle { shared, entry, view, .. } = &mut self.handle;
+        let RingHandle { shared, entry, view, .. } = &mut self.handle;
         let wanted = (min as u64, (max as u64).min(shared.slots.size()));
         if wanted.1 == 0 || wanted.0 > wanted.1 {
             return None;
@@ -337,7 +337,7 @@ impl<T: Send, P: Side, C: Side> Dequeuer<T, P, C> {
 
     #[inline(always)]
     fn publish(&mut self, claim: Claim) {
-        let Handle { shared, entry, view, .. } = &mut self.handle;
+        let RingHandle { shared, entry, view, .. } = &mut self.handle;
         view.publish::<C>(&shared.consumers, claim, (entry, &shared.registry, End::Dequeue));
     }
 }
@@ -418,7 +418,7 @@ impl<T, P: Side, C: Side> Enqueuer<T, P, C> {
     /// Publishes the first `written` slots of a claim, and releases the others.
     #[cold]
     fn give_up(&mut self, claim: Claim, written: u64) {
-        let Handle { shared, entry, view, .. } = &mut self.handle;
+        let RingHandle { shared, entry, view, .. } = &mut self.handle;
         let kept = if shared.producers.unclaim::<P>(claim, written) {
             Claim { count: written, ..claim }
         } else {
@@ -453,15 +453,15 @@ impl<T, P: Side, C: Side> Drop for Reservation<'_, T, P, C> {
 
 impl<T, C: Side> Clone for Enqueuer<T, Multi, C> {
     fn clone(&self) -> Self {
-        let Handle { shared, view, .. } = &self.handle;
-        Self { handle: Handle::new(shared, End::Enqueue, view.clone()), sides: PhantomData }
+        let RingHandle { shared, view, .. } = &self.handle;
+        Self { handle: RingHandle::new(shared, End::Enqueue, view.clone()), sides: PhantomData }
     }
 }
 
 impl<T, P: Side> Clone for Dequeuer<T, P, Multi> {
     fn clone(&self) -> Self {
-        let Handle { shared, view, .. } = &self.handle;
-        Self { handle: Handle::new(shared, End::Dequeue, view.clone()), sides: PhantomData }
+        let RingHandle { shared, view, .. } = &self.handle;
+        Self { handle: RingHandle::new(shared, End::Dequeue, view.clone()), sides: PhantomData }
     }
 }
 

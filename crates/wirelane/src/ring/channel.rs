@@ -8,7 +8,7 @@ use super::cursor::{Consumer, Producer};
 use crate::sync::{Arc, AtomicBool, AtomicU32, CachePadded, Ordering, UnsafeCell};
 
 /// The ring of a [`channel`]: indices on separate cache lines, then the slots.
-struct Shared<T> {
+struct ChannelMemory<T> {
     producer: CachePadded<AtomicU32>,
     consumer: CachePadded<AtomicU32>,
     closed: CachePadded<AtomicBool>,
@@ -17,20 +17,20 @@ struct Shared<T> {
 
 // SAFETY: a slot is touched only by the side whose index range covers it, and changes sides
 // through a release store that the other side reads with acquire.
-unsafe impl<T: Send> Send for Shared<T> {}
+unsafe impl<T: Send> Send for ChannelMemory<T> {}
 // SAFETY: as above.
-unsafe impl<T: Send> Sync for Shared<T> {}
+unsafe impl<T: Send> Sync for ChannelMemory<T> {}
 
 /// The sending end of a bounded single-producer single-consumer [`channel`].
 pub struct Sender<T> {
     cursor: Producer,
-    shared: Arc<Shared<T>>,
+    shared: Arc<ChannelMemory<T>>,
 }
 
 /// The receiving end of a bounded single-producer single-consumer [`channel`].
 pub struct Receiver<T> {
     cursor: Consumer,
-    shared: Arc<Shared<T>>,
+    shared: Arc<ChannelMemory<T>>,
 }
 
 /// A lock-free channel of at least `capacity` elements (rounded up to a power of two, at most 2³⁰).
@@ -41,7 +41,7 @@ pub fn channel<T: Send>(capacity: usize) -> (Sender<T>, Receiver<T>) {
 /// A channel whose indices start at `start`. Tests start just before the wrap.
 pub(super) fn channel_at<T: Send>(capacity: usize, start: u32) -> (Sender<T>, Receiver<T>) {
     let size = capacity.clamp(1, 1 << 30).next_power_of_two() as u32;
-    let shared = Arc::new(Shared {
+    let shared = Arc::new(ChannelMemory {
         producer: CachePadded(AtomicU32::new(start)),
         consumer: CachePadded(AtomicU32::new(start)),
         closed: CachePadded(AtomicBool::new(false)),
@@ -131,7 +131,7 @@ impl<T: Send> Receiver<T> {
     }
 }
 
-impl<T> Drop for Shared<T> {
+impl<T> Drop for ChannelMemory<T> {
     fn drop(&mut self) {
         let (mut at, end) =
             (self.consumer.load(Ordering::Relaxed), self.producer.load(Ordering::Relaxed));

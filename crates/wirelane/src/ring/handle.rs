@@ -4,13 +4,13 @@
 use std::cell::Cell;
 use std::marker::PhantomData;
 
-use super::side::{Claim, Indices, View};
+use super::side::{Claim, Indices, SideView};
 use super::slots::Slots;
-use super::stats::{End, Entry, Registry};
+use super::stats::{End, HandleCounters, Registry};
 use crate::sync::{Arc, CachePadded, Mutex, Ordering};
 
 /// The state that all handles share.
-pub(super) struct Shared<T> {
+pub(super) struct RingMemory<T> {
     pub(super) producers: CachePadded<Indices>,
     pub(super) consumers: CachePadded<Indices>,
     pub(super) slots: CachePadded<Slots<T>>,
@@ -19,21 +19,21 @@ pub(super) struct Shared<T> {
 }
 
 /// The common part of both kinds of handle.
-pub(super) struct Handle<T> {
-    pub(super) shared: Arc<Shared<T>>,
-    pub(super) entry: std::sync::Arc<Entry>,
-    pub(super) view: View,
+pub(super) struct RingHandle<T> {
+    pub(super) shared: Arc<RingMemory<T>>,
+    pub(super) entry: std::sync::Arc<HandleCounters>,
+    pub(super) view: SideView,
     not_sync: PhantomData<Cell<()>>,
 }
 
-impl<T> Handle<T> {
-    pub(super) fn new(shared: &Arc<Shared<T>>, end: End, view: View) -> Self {
+impl<T> RingHandle<T> {
+    pub(super) fn new(shared: &Arc<RingMemory<T>>, end: End, view: SideView) -> Self {
         let entry = shared.registry.add(end);
         Self { shared: Arc::clone(shared), entry, view, not_sync: PhantomData }
     }
 }
 
-impl<T> Shared<T> {
+impl<T> RingMemory<T> {
     #[inline]
     pub(super) fn len(&self) -> usize {
         // Consumers first, so that the difference is never negative. It may be too large by
@@ -66,7 +66,7 @@ impl<T> Shared<T> {
     }
 }
 
-impl<T> Drop for Shared<T> {
+impl<T> Drop for RingMemory<T> {
     fn drop(&mut self) {
         let start = self.consumers.published(Ordering::Relaxed);
         let count = self.producers.published(Ordering::Relaxed).wrapping_sub(start);

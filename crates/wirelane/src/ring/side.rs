@@ -1,6 +1,6 @@
 //! One side of a ring: claims ranges of indices, and publishes them in order.
 
-use super::stats::{End, Entry, Registry};
+use super::stats::{End, HandleCounters, Registry};
 use crate::sync::{AtomicU64, Ordering, thread};
 
 /// The number of handles at one side of a ring: [`Single`] or [`Multi`].
@@ -40,13 +40,13 @@ pub(super) struct Indices {
     head: AtomicU64,
     /// The first unpublished index: the other side may use all lower ones.
     tail: AtomicU64,
-    /// Number of known holes below the tail; see `Shared::add_hole`.
+    /// Number of known holes below the tail; see `RingMemory::add_hole`.
     pub(super) holes: AtomicU64,
 }
 
 /// One handle's knowledge of both sides.
 #[derive(Debug, Clone)]
-pub(super) struct View {
+pub(super) struct SideView {
     /// The next index, if this is the only handle of its side.
     next: u64,
     /// The first index that this side must not use, when last read.
@@ -102,7 +102,7 @@ impl Indices {
     }
 }
 
-impl View {
+impl SideView {
     pub(super) fn new(start: u64, ahead: u64) -> Self {
         Self {
             next: start,
@@ -121,7 +121,7 @@ impl View {
         other: &Indices,
         ahead: u64,
         (min, max): (u64, u64),
-        entry: &Entry,
+        entry: &HandleCounters,
     ) -> Option<Claim> {
         let mut start = if S::MULTI { own.head.load(Ordering::Relaxed) } else { self.next };
         loop {
@@ -176,7 +176,7 @@ impl View {
         &mut self,
         own: &Indices,
         claim: Claim,
-        (entry, registry, end): (&Entry, &Registry, End),
+        (entry, registry, end): (&HandleCounters, &Registry, End),
     ) {
         // Acquire: our release below also publishes the peers' earlier slots.
         if S::MULTI && own.tail.load(Ordering::Acquire) != claim.start {
@@ -195,7 +195,13 @@ impl View {
 /// cost a thread switch: a convoy, which does not end by itself. So it waits for the claims that
 /// are after its own now.
 #[cold]
-fn publish_late(own: &Indices, claim: Claim, entry: &Entry, registry: &Registry, end: End) {
+fn publish_late(
+    own: &Indices,
+    claim: Claim,
+    entry: &HandleCounters,
+    registry: &Registry,
+    end: End,
+) {
     entry.waits.add(1);
     let stalled = wait_until(&own.tail, claim.start, None, |at| {
         entry.stalled.add(1);

@@ -36,7 +36,7 @@ pub struct HandleStats {
 /// The counters of one handle, on separate cache lines.
 #[derive(Debug)]
 #[repr(align(128))]
-pub(super) struct Entry {
+pub(super) struct HandleCounters {
     end: End,
     id: u32,
     /// The first index of the handle's last claim, by which a waiter finds the handle that it waits
@@ -48,7 +48,7 @@ pub(super) struct Entry {
     stalled_others: AtomicU64,
 }
 
-impl Entry {
+impl HandleCounters {
     pub(super) fn stats(&self) -> HandleStats {
         HandleStats {
             end: self.end,
@@ -63,13 +63,13 @@ impl Entry {
 
 /// The handles of a ring. The lock is taken for each new handle, each query and each stall.
 #[derive(Debug, Default)]
-pub(super) struct Registry(Mutex<Vec<Arc<Entry>>>);
+pub(super) struct Registry(Mutex<Vec<Arc<HandleCounters>>>);
 
 impl Registry {
-    pub(super) fn add(&self, end: End) -> Arc<Entry> {
+    pub(super) fn add(&self, end: End) -> Arc<HandleCounters> {
         let mut entries = self.lock();
         let id = entries.iter().filter(|entry| entry.end == end).count() as u32;
-        let entry = Arc::new(Entry {
+        let entry = Arc::new(HandleCounters {
             end,
             id,
             // An index that a ring starting at 0 never reaches.
@@ -85,9 +85,9 @@ impl Registry {
 
     /// Counts a stall for the handle of `end` that has claimed `index`, unless it is `waiter`. A
     /// handle that was preempted before it recorded its claim is not found.
-    pub(super) fn blame(&self, waiter: &Entry, end: End, index: u64) {
+    pub(super) fn blame(&self, waiter: &HandleCounters, end: End, index: u64) {
         let entries = self.lock();
-        let held = |entry: &&Arc<Entry>| {
+        let held = |entry: &&Arc<HandleCounters>| {
             entry.end == end && entry.id != waiter.id && entry.claimed.load(Relaxed) == index
         };
         if let Some(entry) = entries.iter().find(held) {
@@ -99,7 +99,7 @@ impl Registry {
         self.lock().iter().map(|entry| entry.stats()).collect()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<Arc<Entry>>> {
+    fn lock(&self) -> MutexGuard<'_, Vec<Arc<HandleCounters>>> {
         lock(&self.0)
     }
 }

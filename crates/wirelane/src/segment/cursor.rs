@@ -12,7 +12,7 @@ use wirelane_wire::checksum::Sum;
 use super::layout::Layout;
 use super::parameters::Parameters;
 use super::stats::{Refusal, SegmentClass};
-use super::template::{self, Template};
+use super::template::{self, HeaderTemplate};
 use crate::checksum;
 use crate::frame::Offload;
 
@@ -22,7 +22,7 @@ pub(crate) mod slices;
 /// wait in a queue; every call must get the same bytes.
 #[derive(Clone, Debug)]
 pub struct Cursor {
-    template: Template,
+    template: HeaderTemplate,
     class: Option<SegmentClass>,
     /// Bytes of the whole frame.
     frame_len: usize,
@@ -77,7 +77,7 @@ impl Cursor {
     #[inline]
     pub(super) fn blank() -> Self {
         Self {
-            template: Template::blank(),
+            template: HeaderTemplate::blank(),
             class: None,
             frame_len: 0,
             begin: 0,
@@ -89,7 +89,7 @@ impl Cursor {
         }
     }
 
-    /// Plans to send the frame with these parameters. In place, like [`Template::take`].
+    /// Plans to send the frame with these parameters. In place, like [`HeaderTemplate::take`].
     #[inline(always)]
     pub(super) fn take(
         &mut self,
@@ -109,7 +109,7 @@ impl Cursor {
     /// Plans to send the whole frame with its checksum completed.
     pub(super) fn whole(frame: &[u8], offload: &Offload) -> Result<Self, Refusal> {
         let place = offload.checksum.ok_or(Refusal::ChecksumPlace)?;
-        let template = Template::whole(frame, place)?;
+        let template = HeaderTemplate::whole(frame, place)?;
         Ok(Self {
             begin: template.payload,
             position: template.payload,

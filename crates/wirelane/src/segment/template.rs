@@ -28,7 +28,7 @@ const MAX_FIXES: usize = 5;
 
 /// The offsets of the changing header fields, and the sums of everything else.
 #[derive(Clone, Debug)]
-pub(super) struct Template {
+pub(super) struct HeaderTemplate {
     /// Bytes of the header block: the frame's headers, and an added fragment header.
     len: usize,
     /// Bytes after the block in the first fragment only: the UDP header and extension headers
@@ -56,7 +56,7 @@ pub(super) struct Template {
     first_is_middle: bool,
 }
 
-impl Template {
+impl HeaderTemplate {
     /// For a frame that is not parsed yet.
     #[inline]
     pub(super) fn blank() -> Self {

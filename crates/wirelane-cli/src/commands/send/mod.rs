@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use wirelane::halt::Halt;
 use wirelane::internal::frame::Protocols;
-use wirelane::internal::port::{Forwarding, Offloads, ProgramOptions, Switches};
+use wirelane::internal::port::{Forwarding, OffloadOptions, ProgramOptions, Switches};
 use wirelane::placement::Placement;
 use wirelane::port::{self, Backend, OpenOptions, Port, Spec, Take};
 use wirelane::stats::TxStats;
@@ -155,8 +155,11 @@ fn open(args: &SendArgs, spec: &Spec, placement: &Placement, halt: &Halt) -> Res
         let cause = format!("its link type is {}, not Ethernet", port.info().link_type);
         return Err(Error::failed(spec.to_string(), cause).help("name an Ethernet interface"));
     }
-    let gso =
-        args.gso.map(|gso| Offloads { gso: Some(gso), gro: Some(Protocols::NONE), gso_max: None });
+    let gso = args.gso.map(|gso| OffloadOptions {
+        gso: Some(gso),
+        gro: Some(Protocols::NONE),
+        gso_max: None,
+    });
     if let Some(gso) = gso {
         port.set_switches(Arc::new(Switches::of(&spec.offloads, &gso)));
     }

@@ -71,7 +71,7 @@ fn part<const COPY: bool>(target: &mut [u8], source: &[u8]) -> Sum {
         return Sum::of(source);
     };
     let (mut from, mut to) = (source.as_ptr(), target.as_mut_ptr());
-    let mut lanes = [Lane::new(); BATCH];
+    let mut lanes = [WordSums::new(); BATCH];
     // Counts down, as the loops in the parent module.
     let mut left = source.len() / VECTOR;
     while left >= BATCH {
@@ -113,7 +113,7 @@ fn part<const COPY: bool>(target: &mut [u8], source: &[u8]) -> Sum {
             // SAFETY: the target is as long.
             unsafe { _mm256_storeu_si256(target.as_mut_ptr().add(before_last).cast(), vector) };
         }
-        let mut lane = Lane::new();
+        let mut lane = WordSums::new();
         lane.add(_mm256_and_si256(vector, last(rest)));
         // If the rest starts at an odd byte, its words are shifted by a byte against the words of
         // the data, which swaps the bytes of their sum (RFC 1071 section 2 (B)): a factor of 2^8.
@@ -125,14 +125,14 @@ fn part<const COPY: bool>(target: &mut [u8], source: &[u8]) -> Sum {
 
 /// Sums of words, at most 2^15 in all lanes together.
 #[derive(Clone, Copy)]
-struct Lane {
+struct WordSums {
     /// Sums of pairs of words, without overflow.
     both: __m256i,
     /// Sums of the upper word of each pair.
     upper: __m256i,
 }
 
-impl Lane {
+impl WordSums {
     #[target_feature(enable = "avx2")]
     #[inline]
     fn new() -> Self {

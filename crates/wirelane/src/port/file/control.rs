@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use wirelane_os::clock;
 
-use super::progress::Progress;
+use super::progress::FileProgress;
 use crate::error::{Error, Result};
 use crate::halt::Halt;
 use crate::mask::{MAX_QUEUES, QueueMask, QueueSet};
@@ -14,7 +14,7 @@ use crate::sync::lock;
 
 /// Start, stop and masks of one file.
 #[derive(Debug)]
-pub(super) struct Switch {
+pub(super) struct FileSwitch {
     /// The port, for errors.
     spec: String,
     /// The RX and TX queues that the file records.
@@ -25,12 +25,12 @@ pub(super) struct Switch {
     /// Monotonic time of the start; 0 before it.
     started: AtomicU64,
     halt: Halt,
-    pub(super) progress: Arc<Progress>,
+    pub(super) progress: Arc<FileProgress>,
     /// The file is written.
     writes: bool,
 }
 
-impl Switch {
+impl FileSwitch {
     pub(super) fn new(
         spec: String,
         queues: [QueueSet; 2],
@@ -74,7 +74,7 @@ impl Switch {
     }
 }
 
-impl Control for Switch {
+impl Control for FileSwitch {
     fn mask(&self) -> QueueMask {
         lock(&self.mask).clone()
     }
@@ -103,7 +103,7 @@ impl Control for Switch {
     }
 }
 
-impl Driver for Switch {
+impl Driver for FileSwitch {
     /// Starts the clock; only the first call counts.
     fn start(&self) -> Result<()> {
         let now = clock::monotonic_ns().max(1);

@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use wirelane_os::clock;
 
-use super::control::Switch;
+use super::control::FileSwitch;
 use super::origin::Origins;
-use super::progress::Progress;
+use super::progress::FileProgress;
 use crate::error::{Error, Result};
 use crate::mask::Class;
 use crate::pcap::pcapng::{Step, options};
@@ -21,7 +21,7 @@ use crate::port::{Control, FileMetadata, Spec};
 use crate::sync::lock;
 
 /// How to read the file: its options.
-pub(super) struct Replay {
+pub(super) struct ReplayOptions {
     path: PathBuf,
     /// Packets are delivered with the gaps of the file.
     is_paced: bool,
@@ -31,7 +31,7 @@ pub(super) struct Replay {
     snaplen: u32,
 }
 
-impl Replay {
+impl ReplayOptions {
     /// Reads the options of a spec.
     ///
     /// # Errors
@@ -68,19 +68,19 @@ pub(super) struct Selected {
 }
 
 /// A position in a file.
-pub(super) struct Cursor {
+pub(super) struct FileCursor {
     reader: CaptureReader,
     /// The descriptor to wait for, if the input may pause.
     pipe: Option<Arc<File>>,
     /// The input has paused.
     is_dry: bool,
-    replay: Replay,
+    replay: ReplayOptions,
     origins: Origins,
     /// Receives names, secrets and other blocks.
     metadata: Arc<FileMetadata>,
     /// Its queues are full.
     is_full: bool,
-    progress: Arc<Progress>,
+    progress: Arc<FileProgress>,
     /// The reader is at a packet that is neither delivered nor skipped.
     is_at_packet: bool,
     /// Number of known interfaces; 0 when the file was just opened.
@@ -101,17 +101,17 @@ pub(super) struct Cursor {
     started: Option<u64>,
     is_over: bool,
     failure: Option<Error>,
-    switch: Arc<Switch>,
+    switch: Arc<FileSwitch>,
 }
 
-impl Cursor {
+impl FileCursor {
     /// A cursor at the start of the file.
     pub(super) fn new(
         input: Input,
         origins: Origins,
-        replay: Replay,
+        replay: ReplayOptions,
         metadata: Arc<FileMetadata>,
-        switch: &Arc<Switch>,
+        switch: &Arc<FileSwitch>,
     ) -> Self {
         Self {
             reader: input.reader,
@@ -158,7 +158,7 @@ impl Cursor {
 
     /// Moves to the next selected packet, unless the reader is already at one. `None` if there is
     /// none, or it is incomplete or not due, or `skips` packets were skipped. The caller delivers
-    /// the packet and calls [`Cursor::take`].
+    /// the packet and calls [`FileCursor::take`].
     #[inline(always)]
     pub(super) fn seek(&mut self, skips: &mut usize) -> Option<Selected> {
         loop {
@@ -186,20 +186,20 @@ impl Cursor {
         }
     }
 
-    /// Whether a packet can be delivered now; see [`Cursor::seek`].
+    /// Whether a packet can be delivered now; see [`FileCursor::seek`].
     #[cold]
     pub(super) fn has_packet(&mut self) -> bool {
         self.seek(&mut { 0 }).is_some()
     }
 
-    /// Metadata of the packet that [`Cursor::seek`] found: the number of its interface, and the
+    /// Metadata of the packet that [`FileCursor::seek`] found: the number of its interface, and the
     /// options of its block.
     #[cold]
     pub(super) fn attachment(&self) -> (u32, &[u8]) {
         (self.origins.number(self.reader.current().interface), self.reader.options())
     }
 
-    /// Bytes and wire length of the packet that [`Cursor::seek`] found.
+    /// Bytes and wire length of the packet that [`FileCursor::seek`] found.
     #[inline(always)]
     pub(super) fn packet(&self) -> (&[u8], u32) {
         let record = self.reader.current();

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use wirelane_os::clock;
 
-use super::control::Switch;
-use super::cursor::{Cursor, Replay};
+use super::control::FileSwitch;
+use super::cursor::{FileCursor, ReplayOptions};
 use super::origin::Origins;
-use super::sink::Sink;
-use super::source::{Source, large_frames};
+use super::sink::FileTransmitter;
+use super::source::{FileReceiver, large_frames};
 use crate::error::{Error, Result};
 use crate::halt::Halt;
 use crate::mask::Class;
@@ -51,7 +51,7 @@ pub fn open(spec: &Spec, options: &OpenOptions) -> Result<Port> {
 }
 
 fn read(spec: &Spec, options: &OpenOptions) -> Result<Port> {
-    let replay = Replay::new(spec, options.snaplen)?;
+    let replay = ReplayOptions::new(spec, options.snaplen)?;
     let halt = options.halt.below();
     let input = pipe::open(spec.name.as_ref(), &halt)?;
     let reader = &input.reader;
@@ -68,7 +68,7 @@ fn read(spec: &Spec, options: &OpenOptions) -> Result<Port> {
     origins.extend(&interfaces, reader.name())?;
     let queues = [Class::Rx, Class::Tx].map(|class| origins.queues(class));
     let switch =
-        Arc::new(Switch::new(spec.to_string(), queues, options.mask.clone(), halt, false)?);
+        Arc::new(FileSwitch::new(spec.to_string(), queues, options.mask.clone(), halt, false)?);
     origins.select(switch.mask());
     let mut info = info(spec, options);
     info.queues =
@@ -86,8 +86,8 @@ fn read(spec: &Spec, options: &OpenOptions) -> Result<Port> {
     let counters = Arc::new(RxCounters::new(0, Class::Rx));
     let section = reader.section().cloned().unwrap_or_default();
     let metadata = Arc::new(FileMetadata::new(reader.name(), section, table.clone()));
-    let cursor = Cursor::new(input, origins, replay, Arc::clone(&metadata), &switch);
-    let source = Source::new(cursor, pool, options.snaplen, &switch.progress);
+    let cursor = FileCursor::new(input, origins, replay, Arc::clone(&metadata), &switch);
+    let source = FileReceiver::new(cursor, pool, options.snaplen, &switch.progress);
     let rx = || Rx::new(source, counters).with_interface_table(table);
     let progress = Arc::clone(&switch.progress);
     let count = move || FrameCounts::of([&frames].into_iter().chain(progress.large.get()));
@@ -130,14 +130,15 @@ fn write(spec: &Spec, options: &OpenOptions) -> Result<Port> {
     }
     let writer = CaptureWriter::create(&spec.name, &sources, writer, clock::realtime_ns())?;
     let queues = [Class::Rx, Class::Tx].map(|_| [0].into_iter().collect());
-    let switch = Arc::new(Switch::new(spec.to_string(), queues, options.mask.clone(), halt, true)?);
+    let switch =
+        Arc::new(FileSwitch::new(spec.to_string(), queues, options.mask.clone(), halt, true)?);
     // A file has no MTU: it accepts packets as long as a file can contain.
     let pool = large_frames()?;
     let frames = pool.gauge();
     let counters = Arc::new(TxCounters::new(0));
     let mut info = info(spec, options);
     info.notes.extend(writer.shortage().map(str::to_owned));
-    let sink = Sink::new(writer, pool, Arc::clone(&counters), options, &switch.progress);
+    let sink = FileTransmitter::new(writer, pool, Arc::clone(&counters), options, &switch.progress);
     let mut port = Port::new(info, switch, Accounting::new(move || FrameCounts::of([&frames])));
     port.tx = vec![Tx::new(sink, counters)];
     port.is_endless = false;

@@ -18,7 +18,7 @@ pub const MAX_PACKET: usize = (LARGE.chunk_size - LARGE.headroom) as usize;
 
 /// Reports of a file's ends to the port.
 #[derive(Debug, Default)]
-pub(super) struct Progress {
+pub(super) struct FileProgress {
     /// Frames for large packets, after the first such packet.
     pub(super) large: OnceLock<PoolGauge>,
     /// Interfaces described after the first packets that exceed the table.
@@ -33,7 +33,7 @@ pub(super) struct Progress {
     pub(super) lost: Mutex<Losses>,
 }
 
-impl Progress {
+impl FileProgress {
     /// Notes for the user.
     pub(super) fn diagnostics(&self) -> Vec<String> {
         let cut = self.cut.value();

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use wirelane_os::clock;
 
-use super::progress::Progress;
+use super::progress::FileProgress;
 use crate::error::{Error, Result};
 use crate::frame::Batch;
 use crate::mask::Class;
@@ -20,7 +20,7 @@ use crate::stats::TxCounters;
 use crate::sync::lock;
 
 /// The TX queue of a file.
-pub(super) struct Sink {
+pub(super) struct FileTransmitter {
     writer: CaptureWriter,
     pool: Pool,
     counters: Arc<TxCounters>,
@@ -30,7 +30,7 @@ pub(super) struct Sink {
     queued: Option<Arc<MetadataQueue>>,
     /// The number of interfaces that the new file describes.
     described: u32,
-    progress: Arc<Progress>,
+    progress: Arc<FileProgress>,
     /// Wire lengths of the packets that are not yet safely in the file.
     waiting: VecDeque<u32>,
     /// Packets that are safely in the file.
@@ -40,13 +40,13 @@ pub(super) struct Sink {
     has_failed: bool,
 }
 
-impl Sink {
+impl FileTransmitter {
     pub(super) fn new(
         writer: CaptureWriter,
         pool: Pool,
         counters: Arc<TxCounters>,
         options: &OpenOptions,
-        progress: &Arc<Progress>,
+        progress: &Arc<FileProgress>,
     ) -> Self {
         let metadata = options.internal.file_metadata.as_ref();
         Self {
@@ -127,7 +127,7 @@ impl Sink {
     }
 }
 
-impl Transmit for Sink {
+impl Transmit for FileTransmitter {
     fn transmit(&mut self, batch: &mut Batch) -> usize {
         let taken = batch.len();
         self.write_blocks();

@@ -8,8 +8,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::cursor::Cursor;
-use super::progress::{LARGE, Progress};
+use super::cursor::FileCursor;
+use super::progress::{FileProgress, LARGE};
 use crate::error::Result;
 use crate::frame::{Batch, Frame};
 use crate::pool::{Pool, Region};
@@ -21,19 +21,24 @@ const NAP: Duration = Duration::from_millis(10);
 const PASSED_BY: usize = 4096;
 
 /// The receiving end of a file.
-pub(super) struct Source {
-    cursor: Cursor,
+pub(super) struct FileReceiver {
+    cursor: FileCursor,
     small: Pool,
     large: Option<Pool>,
     /// Most bytes kept of a packet.
     snaplen: usize,
     /// The last call found no free frame.
     is_starved: bool,
-    progress: Arc<Progress>,
+    progress: Arc<FileProgress>,
 }
 
-impl Source {
-    pub(super) fn new(cursor: Cursor, small: Pool, snaplen: u32, progress: &Arc<Progress>) -> Self {
+impl FileReceiver {
+    pub(super) fn new(
+        cursor: FileCursor,
+        small: Pool,
+        snaplen: u32,
+        progress: &Arc<FileProgress>,
+    ) -> Self {
         let progress = Arc::clone(progress);
         Self { cursor, small, large: None, snaplen: snaplen as usize, is_starved: false, progress }
     }
@@ -123,7 +128,7 @@ pub(super) fn large_frames() -> Result<Pool> {
     Pool::in_region(&region, LARGE)
 }
 
-impl Receive for Source {
+impl Receive for FileReceiver {
     #[inline]
     fn receive(&mut self, batch: &mut Batch) -> usize {
         self.is_starved = false;

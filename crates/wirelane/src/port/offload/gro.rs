@@ -4,7 +4,8 @@
 //! ```text
 //!   RX ring ─▶ look at each packet ─┬─ alone ──────────────────────────▶ ready ─▶ consumer
 //!                                   └─ held, with those that follow ─┐     ▲
-//!                                        one flow, one frame ◀───────┘─────┘ full, ended, or 20 µs old
+//!                                        one flow, one frame ◀───────┘─────┘ full, ended, or 20 µs
+//!                                        old
 //! ```
 //!
 //! A packet without followers passes in its own frame. When a second packet of its flow arrives,
@@ -65,14 +66,17 @@ pub(crate) fn rx(
     let region = Region::new(bytes(chunks), numa_node)?;
     let config = PoolConfig { chunks, chunk_size, headroom: HEADROOM, numa_node };
     let pool = Pool::in_region(&region, config)?;
-    let coalescer = Coalescer::with_buffers(limits, Slot::default);
+    let coalescer = Coalescer::with_buffers(limits, GroBuffer::default);
     let merging = Merging { counters: Arc::clone(coalescer.counters()), frames: pool.gauge() };
     let rx = rx.wrap(|inner, counters| GroRx {
         inner,
         counters,
         coalescer,
         switches,
-        frames: Frames { pool, ready: VecDeque::with_capacity(Batch::DEFAULT + limits.flows + 1) },
+        frames: GroFrames {
+            pool,
+            ready: VecDeque::with_capacity(Batch::DEFAULT + limits.flows + 1),
+        },
         incoming: Batch::default(),
     });
     Ok((rx, merging))
@@ -81,9 +85,9 @@ pub(crate) fn rx(
 struct GroRx {
     inner: Box<dyn Receive>,
     counters: Arc<RxCounters>,
-    coalescer: Coalescer<Slot>,
+    coalescer: Coalescer<GroBuffer>,
     switches: Arc<Switches>,
-    frames: Frames,
+    frames: GroFrames,
     /// The packets just received; empty between calls.
     incoming: Batch,
 }
@@ -161,7 +165,7 @@ impl Receive for GroRx {
     }
 
     fn watermark(&self) -> u64 {
-        let held = self.coalescer.buffers().filter_map(Slot::frame);
+        let held = self.coalescer.buffers().filter_map(GroBuffer::frame);
         let inside = self.frames.ready.iter().chain(held).map(Frame::timestamp);
         inside.fold(self.inner.watermark(), u64::min)
     }
@@ -169,7 +173,7 @@ impl Receive for GroRx {
 
 /// The buffer of a growing frame.
 #[derive(Debug, Default)]
-enum Slot {
+enum GroBuffer {
     #[default]
     Empty,
     /// One packet, in the frame in which it was received.
@@ -178,7 +182,7 @@ enum Slot {
     Long(Frame),
 }
 
-impl Slot {
+impl GroBuffer {
     fn frame(&self) -> Option<&Frame> {
         match self {
             Self::Empty => None,
@@ -188,12 +192,12 @@ impl Slot {
 }
 
 /// The memory of long frames, and the queue of frames to deliver.
-struct Frames {
+struct GroFrames {
     pool: Pool,
     ready: VecDeque<Frame>,
 }
 
-impl Frames {
+impl GroFrames {
     /// A long frame with the bytes, time, queue and class of `first`.
     fn long(&mut self, first: &Frame) -> Option<Frame> {
         let mut long = self.pool.take_one()?;
@@ -202,35 +206,35 @@ impl Frames {
     }
 }
 
-impl Store for Frames {
+impl Store for GroFrames {
     type Packet<'p> = Frame;
-    type Buffer = Slot;
+    type Buffer = GroBuffer;
 
     fn bytes(packet: &Frame) -> &[u8] {
         packet.data()
     }
 
-    fn content(slot: &Slot) -> &[u8] {
+    fn content(slot: &GroBuffer) -> &[u8] {
         slot.frame().map_or(&[], Frame::data)
     }
 
-    fn content_mut(slot: &mut Slot) -> &mut [u8] {
+    fn content_mut(slot: &mut GroBuffer) -> &mut [u8] {
         match slot {
-            Slot::Empty => &mut [],
-            Slot::Single(frame) | Slot::Long(frame) => frame.data_mut(),
+            GroBuffer::Empty => &mut [],
+            GroBuffer::Single(frame) | GroBuffer::Long(frame) => frame.data_mut(),
         }
     }
 
-    fn begin(&mut self, slot: &mut Slot, packet: Frame) {
-        *slot = Slot::Single(packet);
+    fn begin(&mut self, slot: &mut GroBuffer, packet: Frame) {
+        *slot = GroBuffer::Single(packet);
     }
 
-    fn append(&mut self, slot: &mut Slot, payload: &[u8]) -> bool {
-        if let Slot::Single(first) = slot {
+    fn append(&mut self, slot: &mut GroBuffer, payload: &[u8]) -> bool {
+        if let GroBuffer::Single(first) = slot {
             let Some(long) = self.long(first) else { return false };
-            *slot = Slot::Long(long);
+            *slot = GroBuffer::Long(long);
         }
-        let Slot::Long(frame) = slot else { return false };
+        let GroBuffer::Long(frame) = slot else { return false };
         let end = frame.len();
         let fits = frame.set_len(end + payload.len());
         if fits && let Some(place) = frame.data_mut().get_mut(end..) {
@@ -243,11 +247,11 @@ impl Store for Frames {
         self.ready.push_back(packet);
     }
 
-    fn hand_on(&mut self, slot: &mut Slot, offload: Offload, packets: u32, bytes: u32) {
+    fn hand_on(&mut self, slot: &mut GroBuffer, offload: Offload, packets: u32, bytes: u32) {
         match std::mem::take(slot) {
-            Slot::Empty => {}
-            Slot::Single(frame) => self.ready.push_back(frame),
-            Slot::Long(mut frame) => {
+            GroBuffer::Empty => {}
+            GroBuffer::Single(frame) => self.ready.push_back(frame),
+            GroBuffer::Long(mut frame) => {
                 let fits = frame.set_offload(offload) && frame.set_merged(packets, bytes);
                 debug_assert!(fits);
                 self.ready.push_back(frame);

@@ -20,7 +20,7 @@ use crate::port::number::parse_number;
 /// The segmentation and merging options of a spec. The program chooses absent options.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(Serialize))]
-pub struct Offloads {
+pub struct OffloadOptions {
     /// `gso=`: protocols to segment before frames leave the port.
     pub gso: Option<Protocols>,
     /// `gro=`: protocols to merge when packets arrive.
@@ -29,7 +29,7 @@ pub struct Offloads {
     pub gso_max: Option<u32>,
 }
 
-impl Offloads {
+impl OffloadOptions {
     /// The keys in a spec.
     pub const KEYS: [&'static str; 3] = ["gso", "gro", "gso_max"];
 
@@ -38,7 +38,7 @@ impl Offloads {
         *self == Self::default()
     }
 
-    /// Parses `key=value` if it is one of [`Offloads::KEYS`]; false if not.
+    /// Parses `key=value` if it is one of [`OffloadOptions::KEYS`]; false if not.
     ///
     /// # Errors
     /// The value has the wrong form; the text is the right one.
@@ -120,7 +120,7 @@ impl Switches {
     }
 
     /// Switches as in a spec, with `others` as default for absent options.
-    pub fn of(said: &Offloads, others: &Offloads) -> Self {
+    pub fn of(said: &OffloadOptions, others: &OffloadOptions) -> Self {
         let gso = said.gso.or(others.gso).unwrap_or_default();
         let switches = Self::new(gso, said.gro.or(others.gro));
         if let Some(bytes) = said.gso_max.or(others.gso_max) {
@@ -205,8 +205,8 @@ mod tests {
     #[test]
     fn what_a_port_says_of_itself_goes_first() {
         let (tcp, udp) = (Protocols { tcp: true, udp: false }, Protocols { tcp: false, udp: true });
-        let said = Offloads { gso: Some(tcp), gro: None, gso_max: Some(9000) };
-        let others = Offloads { gso: Some(Protocols::ALL), gro: Some(udp), gso_max: None };
+        let said = OffloadOptions { gso: Some(tcp), gro: None, gso_max: Some(9000) };
+        let others = OffloadOptions { gso: Some(Protocols::ALL), gro: Some(udp), gso_max: None };
         let switches = Switches::of(&said, &others);
         assert_eq!((switches.gso(), switches.gro(), switches.max_burst()), (tcp, udp, 9000));
         switches.set_max_burst(1);
@@ -220,7 +220,7 @@ mod tests {
 
     #[test]
     fn merging_that_was_not_prepared_cannot_be_switched_on() {
-        let switches = Switches::of(&Offloads::default(), &Offloads::default());
+        let switches = Switches::of(&OffloadOptions::default(), &OffloadOptions::default());
         assert!(!switches.can_merge() && switches.set_gro(Protocols::NONE).is_ok());
         let error = switches.set_gro(Protocols::ALL).unwrap_err();
         assert!(error.to_string().contains("gro=off"), "{error}");

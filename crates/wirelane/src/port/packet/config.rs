@@ -6,7 +6,7 @@ use wirelane_os::mmap::page_size;
 use wirelane_os::packet::{RingRequest, SlotRingRequest};
 
 use super::membership::Sharing;
-use super::ring::{AROUND_SLOT, Request};
+use super::ring::{AROUND_SLOT, MemoryRequest};
 use crate::error::{Error, Result};
 use crate::port::number::{parse_number, parse_time};
 use crate::port::options::OpenOptions;
@@ -173,10 +173,10 @@ impl Config {
         (block, count): (usize, usize),
         retire: Duration,
         longest: usize,
-    ) -> Request {
+    ) -> MemoryRequest {
         let number = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
         if !retire.is_zero() {
-            return Request::Blocks(RingRequest {
+            return MemoryRequest::Blocks(RingRequest {
                 block_size: number(block),
                 block_count: number(count),
                 frame_size: number(block.min(FRAME_SIZE)),
@@ -186,7 +186,7 @@ impl Config {
         }
         let slot = longest.saturating_add(AROUND_SLOT).next_power_of_two();
         let block_size = SLOTS_AT_ONCE.max(page_size());
-        Request::Slots(SlotRingRequest {
+        MemoryRequest::Slots(SlotRingRequest {
             block_size: number(block_size),
             block_count: number((block * count / block_size).max(1)),
             frame_size: number(slot.clamp(SHORTEST_SLOT, FRAME_SIZE)),
@@ -419,14 +419,14 @@ mod tests {
     #[test]
     fn slots_take_the_memory_of_blocks() {
         let slots = |longest| match Config::request((128 << 10, 128), Duration::ZERO, longest) {
-            Request::Slots(slots) => (slots.frame_size, slots.frames(), slots.bytes()),
-            Request::Blocks(_) => panic!("blocks"),
+            MemoryRequest::Slots(slots) => (slots.frame_size, slots.frames(), slots.bytes()),
+            MemoryRequest::Blocks(_) => panic!("blocks"),
         };
         assert_eq!(slots(USUAL), (2048, Some(8192), Some(16 << 20)));
         assert_eq!(slots(96), (256, Some(65_536), Some(16 << 20)));
         assert_eq!(slots(0).0, 256);
         let blocks = Config::request((128 << 10, 128), Duration::from_millis(83), USUAL);
-        assert!(matches!(blocks, Request::Blocks(RingRequest { retire_ms: 83, .. })));
+        assert!(matches!(blocks, MemoryRequest::Blocks(RingRequest { retire_ms: 83, .. })));
     }
 
     #[test]

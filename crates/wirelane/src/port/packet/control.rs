@@ -10,7 +10,7 @@ use wirelane_os::packet::{PacketSocket, SockFilter};
 use super::fanout::{FanoutGroup, note};
 use super::membership::Membership;
 use super::parallel::in_parallel;
-use super::ring::{self, Ring};
+use super::ring::{self, PacketRing};
 use crate::error::{Error, Result};
 use crate::filter::Filter;
 use crate::inspect;
@@ -39,7 +39,7 @@ pub struct Binding {
 
 /// The port's state for its receivers, and their diagnostics.
 #[derive(Default)]
-pub(super) struct Progress {
+pub(super) struct PortProgress {
     /// Monotonic time of the stop; 0 before it.
     stopped_at: AtomicU64,
     /// Monotonic time at which a ring last had packets; the start counts, too.
@@ -51,7 +51,7 @@ pub(super) struct Progress {
     returns: AtomicU64,
 }
 
-impl Progress {
+impl PortProgress {
     /// The time at which the port stopped; `None` while it receives.
     pub(super) fn stopped_at(&self) -> Option<u64> {
         Some(self.stopped_at.load(Ordering::Acquire)).filter(|at| *at != 0)
@@ -104,11 +104,11 @@ impl Progress {
 }
 
 /// The port's rings and the state of their programs.
-pub(super) struct Handle {
-    pub(super) rings: Vec<Ring>,
+pub(super) struct PacketControl {
+    pub(super) rings: Vec<PacketRing>,
     /// One per ring.
     counters: Vec<Arc<RxCounters>>,
-    pub(super) progress: Arc<Progress>,
+    pub(super) progress: Arc<PortProgress>,
     pub(super) spec: Spec,
     pub(super) device: Device,
     pub(super) snaplen: u32,
@@ -117,33 +117,33 @@ pub(super) struct Handle {
     /// How many rings to close at a time.
     pub(super) at_once: usize,
     fanout: FanoutGroup,
-    state: Mutex<State>,
+    state: Mutex<RingPrograms>,
 }
 
-struct State {
+struct RingPrograms {
     mask: QueueMask,
     /// Appended to the selection in the program of every ring.
     filter: Option<Vec<SockFilter>>,
-    phase: Phase,
+    phase: PacketPhase,
     /// Per ring: whether its selecting program is attached instead of the rejecting one. With a
     /// counting fanout program, every ring has its selecting program, and this is the ring's switch
     /// there.
     open: Vec<bool>,
-    /// A socket that only stays open: see [`Handle::stop`]. It also keeps promiscuous mode on,
-    /// which the kernel ends when the socket is closed.
+    /// A socket that only stays open: see [`PacketControl::stop`]. It also keeps promiscuous mode
+    /// on, which the kernel ends when the socket is closed.
     spare: Option<PacketSocket>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Phase {
+enum PacketPhase {
     Opened,
     Started,
     Stopped,
 }
 
-impl Handle {
+impl PacketControl {
     pub(super) fn new(
-        (rings, fanout): (Vec<Ring>, FanoutGroup),
+        (rings, fanout): (Vec<PacketRing>, FanoutGroup),
         counters: Vec<Arc<RxCounters>>,
         (spec, device, shared): (Spec, Device, Option<Membership>),
         mask: QueueMask,
@@ -151,7 +151,13 @@ impl Handle {
         spare: PacketSocket,
     ) -> Self {
         let open = vec![false; rings.len()];
-        let state = State { mask, filter: None, phase: Phase::Opened, open, spare: Some(spare) };
+        let state = RingPrograms {
+            mask,
+            filter: None,
+            phase: PacketPhase::Opened,
+            open,
+            spare: Some(spare),
+        };
         let (progress, state) = (Arc::default(), Mutex::new(state));
         let at_once = usize::MAX;
         Self { rings, counters, progress, spec, device, snaplen, shared, at_once, fanout, state }
@@ -160,7 +166,7 @@ impl Handle {
     /// The binding of each socket, and whether it takes packets.
     pub(super) fn bindings(&self) -> Result<Vec<Binding>> {
         let state = lock(&self.state);
-        let binding = |(ring, open): (&Ring, &bool)| {
+        let binding = |(ring, open): (&PacketRing, &bool)| {
             let address = ring.socket().local_address();
             let address = address.map_err(|error| Error::os(self.device.name.as_str(), error))?;
             Ok(Binding {
@@ -183,7 +189,7 @@ impl Handle {
         if self.shared.is_some() {
             return self.rings.iter().map(|_| true).collect();
         }
-        let selects = |ring: &Ring| {
+        let selects = |ring: &PacketRing| {
             let selection = &ring.selection;
             self.device.selects(mask, selection.class, selection.queue)
         };
@@ -192,7 +198,7 @@ impl Handle {
 
     /// Opens and closes the rings that `mask` changes; without a fanout program, by replacing their
     /// programs. If one fails, restores the programs already replaced.
-    fn switch(&self, state: &mut State, mask: &QueueMask) -> Result<()> {
+    fn switch(&self, state: &mut RingPrograms, mask: &QueueMask) -> Result<()> {
         let wanted = self.wanted(mask);
         if let Some(program) = self.fanout.program() {
             let open = |(ring, want)| program.set_open(ring, want, want);
@@ -221,7 +227,7 @@ impl Handle {
     /// Accepts the packets of `ring` that `mask` selects; none without a mask.
     fn attach(
         &self,
-        ring: &Ring,
+        ring: &PacketRing,
         mask: Option<&QueueMask>,
         filter: Option<&[SockFilter]>,
     ) -> Result<()> {
@@ -289,7 +295,7 @@ impl Handle {
 }
 
 /// The blocks of these rings by owner.
-pub(super) fn count_blocks(rings: &[Ring]) -> FrameCounts {
+pub(super) fn count_blocks(rings: &[PacketRing]) -> FrameCounts {
     rings.iter().fold(FrameCounts::default(), |mut counts, ring| {
         counts += ring.frames();
         counts
@@ -309,7 +315,7 @@ const LOAD: u16 = 0x00;
 /// `BPF_RET | BPF_K` of `linux/bpf_common.h`.
 const RETURN: u16 = 0x06;
 
-impl Control for Handle {
+impl Control for PacketControl {
     fn mask(&self) -> QueueMask {
         lock(&self.state).mask.clone()
     }
@@ -317,7 +323,7 @@ impl Control for Handle {
     fn set_mask(&self, mask: QueueMask) -> Result<()> {
         self.device.check_mask(&self.spec, &mask)?;
         let mut state = lock(&self.state);
-        if state.phase == Phase::Started {
+        if state.phase == PacketPhase::Started {
             self.switch(&mut state, &mask)?;
         }
         state.mask = mask;
@@ -337,7 +343,7 @@ impl Control for Handle {
             None => None,
         };
         let mut state = lock(&self.state);
-        let all = self.fanout.program().is_some() && state.phase == Phase::Started;
+        let all = self.fanout.program().is_some() && state.phase == PacketPhase::Started;
         let rings = || self.rings.iter().zip(&state.open).filter(|(_, open)| all || **open);
         for (done, (ring, _)) in rings().enumerate() {
             if let Err(error) = self.attach(ring, Some(&state.mask), program.as_deref()) {
@@ -374,10 +380,10 @@ impl Control for Handle {
 
     fn stop(&self) {
         let mut state = lock(&self.state);
-        if state.phase == Phase::Stopped {
+        if state.phase == PacketPhase::Stopped {
             return;
         }
-        state.phase = Phase::Stopped;
+        state.phase = PacketPhase::Stopped;
         self.fanout.shut(&self.rings, state.spare.take());
         state.open.fill(false);
         self.progress.stop();
@@ -386,14 +392,14 @@ impl Control for Handle {
     }
 }
 
-impl Driver for Handle {
+impl Driver for PacketControl {
     /// Accepts the packets that the mask selects.
     ///
     /// # Errors
     /// The system refuses a program; then no ring accepts packets.
     fn start(&self) -> Result<()> {
         let mut state = lock(&self.state);
-        if state.phase != Phase::Opened {
+        if state.phase != PacketPhase::Opened {
             return Ok(());
         }
         for ring in &self.rings {
@@ -405,7 +411,7 @@ impl Driver for Handle {
             self.rings.iter().try_for_each(|ring| self.attach(ring, Some(&mask), filter))?;
         }
         self.switch(&mut state, &mask)?;
-        state.phase = Phase::Started;
+        state.phase = PacketPhase::Started;
         Ok(())
     }
 
@@ -416,7 +422,7 @@ impl Driver for Handle {
     }
 }
 
-impl Drop for Handle {
+impl Drop for PacketControl {
     fn drop(&mut self) {
         type Closing = Mutex<Option<Box<dyn Send>>>;
         let closing = |one: Box<dyn Send>| Closing::new(Some(one));

@@ -32,7 +32,7 @@ use wirelane_os::bpf::{
 };
 use wirelane_os::packet::{ETH_P_ALL_BE, Fanout, PACKET_LOOPBACK, PACKET_OUTGOING, PacketSocket};
 
-use super::ring::Ring;
+use super::ring::PacketRing;
 use crate::inspect::QueueMapping;
 use crate::mask::Class;
 use crate::port::steering::selection::{REJECT_ALL, Selection};
@@ -67,7 +67,7 @@ impl FanoutGroup {
     /// later than the sockets of the rings: when a link returns, the kernel adds them to the group
     /// in that order.
     pub(super) fn with_program(
-        rings: &[Ring],
+        rings: &[PacketRing],
         choice: Choice<'_>,
         of: (u32, bool),
         drain: PacketSocket,
@@ -102,7 +102,7 @@ impl FanoutGroup {
     /// A packet that met the old program may still be entering a ring. Closing a packet socket
     /// waits until no processor uses it (synchronize_net in packet_release). The fanout program has
     /// counted such a packet, so the filter must not change before that.
-    pub(super) fn shut(&self, rings: &[Ring], spare: Option<PacketSocket>) {
+    pub(super) fn shut(&self, rings: &[PacketRing], spare: Option<PacketSocket>) {
         let reject = || {
             for ring in rings {
                 // Fails only if a few bytes of memory are missing; then the receiver ends by its
@@ -150,7 +150,7 @@ pub(super) struct FanoutProgram {
 impl FanoutProgram {
     /// Makes the rings a group with this program. All rings are closed.
     fn new(
-        rings: &[Ring],
+        rings: &[PacketRing],
         choice: Choice<'_>,
         (ifindex, outgoing): (u32, bool),
         drain: &PacketSocket,
@@ -174,7 +174,7 @@ impl FanoutProgram {
 
     fn lead(
         &self,
-        rings: &[Ring],
+        rings: &[PacketRing],
         program: &Program,
         outgoing: bool,
         drain: &PacketSocket,

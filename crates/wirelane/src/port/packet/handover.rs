@@ -5,7 +5,7 @@ use std::time::Duration;
 use wirelane_os::packet::PacketSocket;
 
 use super::config::{self, Config};
-use super::ring::Request;
+use super::ring::MemoryRequest;
 
 /// Bytes of long packets that a socket must be able to queue for slots to be used: 33 ms at
 /// 1 Gbit/s.
@@ -48,7 +48,7 @@ impl Handover {
         shape: (usize, usize),
         blocks: usize,
         longest: usize,
-    ) -> Request {
+    ) -> MemoryRequest {
         Config::request(shape, self.retire(config, blocks), longest)
     }
 

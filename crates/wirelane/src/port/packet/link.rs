@@ -5,7 +5,7 @@ use std::io;
 use rustix::io::Errno;
 use wirelane_os::packet::{ETH_P_ALL_BE, PacketSocket};
 
-use super::control::Progress;
+use super::control::PortProgress;
 use crate::error::{Error, Result};
 use crate::port::device::{link_type, removed};
 use crate::stats::RxCounters;
@@ -22,7 +22,7 @@ pub(super) enum OnRemoval {
 
 /// State of the interface.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Link {
+enum LinkState {
     /// It has not gone down.
     Up,
     /// It has gone down, and may be up again or removed; the kernel reports neither.
@@ -33,7 +33,7 @@ enum Link {
 
 /// Follows the interface of one socket.
 pub(super) struct LinkWatch {
-    link: Link,
+    link: LinkState,
     /// How often it went down, and returned after its removal.
     downs: u64,
     returns: u64,
@@ -46,19 +46,20 @@ pub(super) struct LinkWatch {
 
 impl LinkWatch {
     pub(super) fn new(on_removal: OnRemoval, link_type: u16) -> Self {
-        Self { link: Link::Up, downs: 0, returns: 0, on_removal, link_type, pending: None }
+        Self { link: LinkState::Up, downs: 0, returns: 0, on_removal, link_type, pending: None }
     }
 
     /// Whether it was removed, and the port waits for a new one.
     pub(super) fn is_gone(&self) -> bool {
-        self.link == Link::Gone
+        self.link == LinkState::Gone
     }
 
     /// Reports the events at the end. If another ring has found the interface removed and stopped
     /// this one, this ring may have seen only the start of the removal, as "down": that does not
     /// count.
-    pub(super) fn report(&self, socket: &PacketSocket, progress: &Progress) {
-        let removed = self.link == Link::Uncertain && socket.has_lost_interface().unwrap_or(false);
+    pub(super) fn report(&self, socket: &PacketSocket, progress: &PortProgress) {
+        let removed =
+            self.link == LinkState::Uncertain && socket.has_lost_interface().unwrap_or(false);
         progress.saw(self.downs.saturating_sub(removed.into()), self.returns);
     }
 
@@ -73,7 +74,7 @@ impl LinkWatch {
         socket: &PacketSocket,
         name: &str,
         counters: &RxCounters,
-        progress: &Progress,
+        progress: &PortProgress,
     ) -> Result<()> {
         counters.system_calls.add(1);
         let error = self.pending.take().or_else(|| match socket.take_error() {
@@ -84,24 +85,24 @@ impl LinkWatch {
             Some(error) if error.raw_os_error() != Some(Errno::NETDOWN.raw_os_error()) => {
                 return Err(Error::failed(name, error.to_string()));
             }
-            Some(_) if self.link != Link::Gone => {
-                self.link = Link::Uncertain;
+            Some(_) if self.link != LinkState::Gone => {
+                self.link = LinkState::Uncertain;
                 self.downs += 1;
             }
             _ => {}
         }
-        if self.link == Link::Up {
+        if self.link == LinkState::Up {
             return Ok(());
         }
         counters.system_calls.add(1);
         if !socket.has_lost_interface().unwrap_or(false) {
             return Ok(());
         }
-        if self.link == Link::Uncertain {
+        if self.link == LinkState::Uncertain {
             // The error was the start of the removal.
             self.downs = self.downs.saturating_sub(1);
         }
-        self.link = Link::Gone;
+        self.link = LinkState::Gone;
         match self.on_removal {
             OnRemoval::End => Err(removed(name)),
             OnRemoval::Wait { promiscuous } => {
@@ -118,7 +119,7 @@ impl LinkWatch {
         socket: &PacketSocket,
         name: &str,
         promiscuous: bool,
-        progress: &Progress,
+        progress: &PortProgress,
     ) -> Result<()> {
         let Ok((index, hardware_type)) = socket.find_interface(name) else { return Ok(()) };
         if link_type(hardware_type) != Some(self.link_type) {
@@ -135,7 +136,7 @@ impl LinkWatch {
             let what = "not in promiscuous mode since the interface came back";
             progress.note(format!("{name}: {what}: {error}"));
         }
-        self.link = Link::Uncertain;
+        self.link = LinkState::Uncertain;
         self.returns += 1;
         Ok(())
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use wirelane_os::packet::{PacketSocket, VirtioNetHdr};
 
-use super::ring::Ring;
+use super::ring::PacketRing;
 use crate::frame::Frame;
 use crate::pool::{Pool, PoolConfig, Region};
 
@@ -36,7 +36,7 @@ impl Long {
 
     /// Whether the next packet can be read: there is a frame, or there will never be one.
     #[cold]
-    pub(super) fn is_ready(&mut self, ring: &Ring, snaplen: u32) -> bool {
+    pub(super) fn is_ready(&mut self, ring: &PacketRing, snaplen: u32) -> bool {
         if self.pool.is_none() && !self.is_impossible {
             self.pool = pool(snaplen).ok();
             self.is_impossible = self.pool.is_none();

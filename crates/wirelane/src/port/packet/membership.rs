@@ -17,14 +17,14 @@ use crate::port::steering::selection::{Lot, by_queue};
 /// How an interface is shared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Sharing {
-    by: By,
+    by: GroupingKey,
     /// The user's number for this group of ports.
     number: u16,
 }
 
 /// Which packets stay together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum By {
+enum GroupingKey {
     Queue,
     Flow,
 }
@@ -34,8 +34,8 @@ impl Sharing {
     pub(super) fn parse(text: &str) -> Option<Self> {
         let (word, number) = text.split_once(':').unwrap_or((text, "0"));
         let by = match word {
-            "queue" => By::Queue,
-            "flow" => By::Flow,
+            "queue" => GroupingKey::Queue,
+            "flow" => GroupingKey::Flow,
             _ => return None,
         };
         let digits = number.bytes().all(|byte| byte.is_ascii_digit());
@@ -80,8 +80,8 @@ impl Membership {
     /// The group is full, or another program uses its number.
     pub(super) fn join(&self, socket: &PacketSocket) -> Result<()> {
         let by = match self.sharing.by {
-            By::Queue => Fanout::Program,
-            By::Flow => Fanout::Flow,
+            GroupingKey::Queue => Fanout::Program,
+            GroupingKey::Flow => Fanout::Flow,
         };
         let joined = socket.share_fanout(self.group, by, self.outgoing).and_then(|()| match by {
             // Every member sets the same program.
@@ -127,7 +127,7 @@ impl Membership {
 /// (`fanout_find_new_id`).
 fn group(sharing: Sharing, spec: &Spec, device: &Device) -> u16 {
     let queues = spec.queues.as_ref().map(QueueSet::to_string).unwrap_or_default();
-    let kind = [u8::from(sharing.by == By::Flow), u8::from(device.outgoing)];
+    let kind = [u8::from(sharing.by == GroupingKey::Flow), u8::from(device.outgoing)];
     let parts: [&[u8]; 4] =
         [&device.index.to_le_bytes(), &sharing.number.to_le_bytes(), &kind, queues.as_bytes()];
     // FNV-1a: the same in every process and version.
@@ -145,9 +145,9 @@ mod tests {
     #[test]
     fn what_users_write() {
         let sharing = |by, number| Some(Sharing { by, number });
-        assert_eq!(Sharing::parse("queue"), sharing(By::Queue, 0));
-        assert_eq!(Sharing::parse("flow"), sharing(By::Flow, 0));
-        assert_eq!(Sharing::parse("flow:65535"), sharing(By::Flow, 65535));
+        assert_eq!(Sharing::parse("queue"), sharing(GroupingKey::Queue, 0));
+        assert_eq!(Sharing::parse("flow"), sharing(GroupingKey::Flow, 0));
+        assert_eq!(Sharing::parse("flow:65535"), sharing(GroupingKey::Flow, 65535));
         for text in
             ["", "flows", "flow:", "flow:-1", "flow:+1", "flow:65536", "queue:x", "flow:1:2"]
         {

@@ -4,17 +4,17 @@ use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
 use super::assignment::Assignment;
-use super::control::{Binding, Handle};
+use super::control::{Binding, PacketControl};
 use super::gauge::TxGauge;
 use super::link::OnRemoval;
 use super::membership::Membership;
 use super::parallel::in_parallel;
 use super::plan::PacketPlan;
 use super::rejections::Rejections;
-use super::ring::Ring;
+use super::ring::PacketRing;
 use super::rings::{Rings, open_rings};
 use super::rx::Receiver;
-use super::setup::Setup;
+use super::setup::PacketRxParts;
 use super::tx::{LONGEST, Transmitter};
 use super::under_way::{AllSockets, Inquiry, TxSockets};
 use crate::error::{Error, Result};
@@ -35,7 +35,7 @@ use crate::stats::{RxCounters, TxCounters};
 /// See the [module documentation](super).
 pub struct PacketPort {
     port: Port,
-    handle: Arc<Handle>,
+    handle: Arc<PacketControl>,
     bypass: bool,
 }
 
@@ -140,11 +140,12 @@ impl PacketPlan {
         let identity = (self.spec, self.device, shared);
         let fanout_program = fanout.program().cloned();
         let rings = (rings, fanout);
-        let mut handle = Handle::new(rings, counters.clone(), identity, self.mask, snaplen, spare);
+        let mut handle =
+            PacketControl::new(rings, counters.clone(), identity, self.mask, snaplen, spare);
         handle.at_once = self.config.at_once();
         handle.set_filter(self.filter.as_ref())?;
-        let receiver = |(place, (ring, counters)): (usize, (&Ring, &Arc<RxCounters>))| {
-            let setup = Setup {
+        let receiver = |(place, (ring, counters)): (usize, (&PacketRing, &Arc<RxCounters>))| {
+            let setup = PacketRxParts {
                 ring: ring.clone(),
                 counters: Arc::clone(counters),
                 progress: Arc::clone(&handle.progress),

@@ -46,7 +46,7 @@ pub(super) enum UnderWay {
 
 /// The frame that the kernel refuses now, and the time for the next one.
 #[derive(Debug)]
-pub(super) struct Refused {
+pub(super) struct RefusedFrame {
     head: Option<Head>,
     /// The place of the frame that was given up, as long as none has left since.
     given_up: Option<u32>,
@@ -73,12 +73,12 @@ impl Head {
     }
 }
 
-impl Refused {
+impl RefusedFrame {
     pub(super) fn new() -> Self {
         Self { head: None, given_up: None, since_probe: 0, patience: LONG }
     }
 
-    /// Whether [`Refused::end`] has something to note.
+    /// Whether [`RefusedFrame::end`] has something to note.
     #[inline(always)]
     pub(super) fn is_open(&self) -> bool {
         self.head.is_some() || self.given_up.is_some()
@@ -149,7 +149,7 @@ mod tests {
 
     #[test]
     fn a_frame_is_given_up_after_a_while_if_nothing_is_under_way() {
-        let mut refused = Refused::new();
+        let mut refused = RefusedFrame::new();
         for now in 0..10 {
             assert!(!refused.is_for_good(7, 10 * now * MS, nothing), "{now}");
         }
@@ -159,7 +159,7 @@ mod tests {
 
     #[test]
     fn a_frame_waits_longer_while_others_send_but_not_for_ever() {
-        let mut refused = Refused::new();
+        let mut refused = RefusedFrame::new();
         let (mut now, before) = (0, refused.patience);
         while !refused.is_for_good(7, now, || UnderWay::Others) {
             now += MS;
@@ -173,7 +173,7 @@ mod tests {
 
     #[test]
     fn where_many_are_refused_the_others_do_not_wait() {
-        let mut refused = Refused::new();
+        let mut refused = RefusedFrame::new();
         let mut now = 0;
         for place in 0..20 {
             // One leaves, then one is refused.
@@ -194,7 +194,7 @@ mod tests {
 
     #[test]
     fn a_full_queue_raises_the_time_again() {
-        let mut refused = Refused::new();
+        let mut refused = RefusedFrame::new();
         refused.patience = Duration::ZERO;
         refused.head = Some(Head::new(3, 0));
         refused.end(5 * MS);
@@ -206,7 +206,7 @@ mod tests {
 
     #[test]
     fn a_time_of_zero_does_not_stay_where_queues_are_full_at_times() {
-        let mut refused = Refused::new();
+        let mut refused = RefusedFrame::new();
         refused.patience = Duration::ZERO;
         let (mut now, mut lost) = (0, 0);
         for place in 0..100 {
@@ -234,7 +234,7 @@ mod tests {
 
     #[test]
     fn a_pause_of_the_caller_does_not_count() {
-        let mut refused = Refused::new();
+        let mut refused = RefusedFrame::new();
         assert!(!refused.is_for_good(7, 0, nothing));
         assert!(!refused.is_for_good(7, 10_000 * MS, nothing), "two attempts");
         assert!(refused.is_for_good(7, 20_000 * MS, nothing));
@@ -247,7 +247,7 @@ mod tests {
 
     #[test]
     fn the_next_frame_does_not_inherit_the_time_of_one_that_is_gone() {
-        let mut refused = Refused::new();
+        let mut refused = RefusedFrame::new();
         for now in 0..100 {
             assert!(!refused.is_for_good(0, now * MS, nothing));
         }

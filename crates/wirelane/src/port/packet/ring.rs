@@ -69,7 +69,7 @@ pub(super) const AROUND_SLOT: usize = 160;
 
 /// The memory requested from the kernel.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Request {
+pub(super) enum MemoryRequest {
     /// The kernel hands over blocks of packets.
     Blocks(RingRequest),
     /// The kernel hands over single packets.
@@ -96,11 +96,11 @@ pub(super) struct BlockStart(pub(super) NonNull<u8>);
 unsafe impl Send for BlockStart {}
 
 /// A handle to a ring. The ring is freed with the last handle or frame, whichever is dropped later.
-pub(super) struct Ring(NonNull<Shared>);
+pub(super) struct PacketRing(NonNull<PacketRingMemory>);
 
 /// The ring. `owner` is first because frames refer to it.
 #[repr(C)]
-pub(super) struct Shared {
+pub(super) struct PacketRingMemory {
     owner: Owner,
     users: Users,
     blocks: Blocks,
@@ -121,31 +121,31 @@ pub(super) struct Shared {
 
 // SAFETY: what threads change is atomic, or a block that one of them owns; the socket and the
 // mapping may be used and dropped on any thread.
-unsafe impl Send for Ring {}
+unsafe impl Send for PacketRing {}
 // SAFETY: as above.
-unsafe impl Sync for Ring {}
+unsafe impl Sync for PacketRing {}
 
-impl Ring {
+impl PacketRing {
     /// Sets up the ring on an unbound socket and binds it to the interface. No packet enters,
     /// because the rejecting program is attached first. With `vnet` the kernel marks packets that
     /// need segmentation, if it supports that (Linux 4.6).
     pub(super) fn new(
         socket: PacketSocket,
-        request: &Request,
+        request: &MemoryRequest,
         ifindex: u32,
         selection: Selection,
         vnet: bool,
     ) -> wirelane_os::Result<Self> {
-        let is_slots = matches!(request, Request::Slots(_));
+        let is_slots = matches!(request, MemoryRequest::Slots(_));
         socket.set_version(if is_slots { Version::V2 } else { Version::V3 })?;
         let vnet = vnet && socket.set_vnet_hdr(true).is_ok();
         socket.attach_filter(&REJECT_ALL)?;
         let (bytes, block_size) = match request {
-            Request::Blocks(blocks) => {
+            MemoryRequest::Blocks(blocks) => {
                 socket.set_rx_ring(blocks)?;
                 (blocks.bytes(), blocks.block_size)
             }
-            Request::Slots(slots) => {
+            MemoryRequest::Slots(slots) => {
                 socket.set_reserve(SLOT_RESERVE as u32)?;
                 socket.queue_long_packets()?;
                 socket.set_receive_buffer(slots.bytes().unwrap_or(usize::MAX))?;
@@ -157,7 +157,7 @@ impl Ring {
         let block_count = (bytes / block_size.max(1) as usize) as u32;
         let memory = socket.map(bytes)?;
         socket.bind(ifindex, ETH_P_ALL_BE)?;
-        let shared = Box::new(Shared {
+        let shared = Box::new(PacketRingMemory {
             owner: Owner { release },
             users: Users::new(),
             blocks: Blocks::new(block_count),
@@ -229,31 +229,31 @@ impl Ring {
     }
 }
 
-impl std::ops::Deref for Ring {
-    type Target = Shared;
+impl std::ops::Deref for PacketRing {
+    type Target = PacketRingMemory;
 
     #[inline(always)]
-    fn deref(&self) -> &Shared {
+    fn deref(&self) -> &PacketRingMemory {
         // SAFETY: a handle is a user, and the ring lives as long as it has users.
         unsafe { self.0.as_ref() }
     }
 }
 
-impl Clone for Ring {
+impl Clone for PacketRing {
     fn clone(&self) -> Self {
         self.users.enter();
         Self(self.0)
     }
 }
 
-impl Drop for Ring {
+impl Drop for PacketRing {
     fn drop(&mut self) {
         // SAFETY: this handle is a user that goes.
         unsafe { leave(self.0) }
     }
 }
 
-impl Shared {
+impl PacketRingMemory {
     /// Accepts the packets that `program` selects, beginning with the next packet.
     pub(super) fn attach(&self, program: &[SockFilter]) -> wirelane_os::Result<()> {
         self.socket.attach_filter(program)
@@ -369,7 +369,7 @@ impl Shared {
 /// # Safety
 /// As [`Owner::release`] says.
 unsafe fn release(owner: NonNull<Owner>, frames: &[NonNull<Meta>]) {
-    let ring = owner.cast::<Shared>();
+    let ring = owner.cast::<PacketRingMemory>();
     let mut rest = frames;
     while let [first, others @ ..] = rest {
         // SAFETY: given-up frames keep their block, and so the ring, until `give`; this reads only
@@ -386,7 +386,7 @@ unsafe fn release(owner: NonNull<Owner>, frames: &[NonNull<Meta>]) {
 /// # Safety
 /// The caller acts for `users` users of an open block of this ring, which end with the call.
 #[inline]
-unsafe fn give(ring: NonNull<Shared>, block: u32, users: u32) {
+unsafe fn give(ring: NonNull<PacketRingMemory>, block: u32, users: u32) {
     // SAFETY: an open block is a user of the ring.
     unsafe {
         if ring.as_ref().blocks.close(block as usize, users) {
@@ -399,7 +399,7 @@ unsafe fn give(ring: NonNull<Shared>, block: u32, users: u32) {
 
 /// # Safety
 /// The caller acts for one user of the ring, which ends with the call.
-unsafe fn leave(ring: NonNull<Shared>) {
+unsafe fn leave(ring: NonNull<PacketRingMemory>) {
     // SAFETY: before the call we are a user; if we were the last, nobody else refers to the ring.
     unsafe {
         if ring.as_ref().users.leave() {
@@ -412,7 +412,7 @@ unsafe fn leave(ring: NonNull<Shared>) {
 ///
 /// # Errors
 /// The system does not return its counters.
-pub(super) fn passed(rings: &[Ring]) -> wirelane_os::Result<Passed> {
+pub(super) fn passed(rings: &[PacketRing]) -> wirelane_os::Result<Passed> {
     let mut passed = Passed::default();
     for ring in rings {
         let counted = ring.count()?;

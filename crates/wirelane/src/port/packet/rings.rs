@@ -11,7 +11,7 @@ use super::fanout::{Choice, FanoutGroup};
 use super::handover::Handover;
 use super::parallel::in_parallel;
 use super::plan::PacketPlan;
-use super::ring::Ring;
+use super::ring::PacketRing;
 use crate::error::{Error, Result};
 use crate::memory::Allotment;
 use crate::port::steering::selection::{self, Selection};
@@ -19,7 +19,7 @@ use crate::sync::lock;
 
 /// The receive rings of a port.
 pub(super) struct Rings {
-    pub(super) rings: Vec<Ring>,
+    pub(super) rings: Vec<PacketRing>,
     pub(super) fanout: FanoutGroup,
     /// The time after which the kernel hands over a block that is not full; 0 if it hands over
     /// single packets.
@@ -62,7 +62,8 @@ pub(super) fn open_rings(plan: &PacketPlan, notes: &mut Vec<String>) -> Result<R
         let socket = socket.map_or_else(|| plan.socket(), Ok)?;
         let earlier = selections.iter().take(place);
         let position = earlier.filter(|ring| ring.class == selection.class).count();
-        let open = || Ring::new(socket, &request, device.index, *selection, plan.tells_offloads);
+        let open =
+            || PacketRing::new(socket, &request, device.index, *selection, plan.tells_offloads);
         let ring = plan.placement.beside(position, open);
         ring.map_err(|error| Error::os(device.name.as_str(), error))
     };
@@ -102,7 +103,7 @@ pub(super) fn open_rings(plan: &PacketPlan, notes: &mut Vec<String>) -> Result<R
 }
 
 /// Makes the kernel offer each packet to one ring only.
-fn group(plan: &PacketPlan, rings: &[Ring], notes: &mut Vec<String>) -> Result<FanoutGroup> {
+fn group(plan: &PacketPlan, rings: &[PacketRing], notes: &mut Vec<String>) -> Result<FanoutGroup> {
     let PacketPlan { device, selections, .. } = plan;
     let fanout = match plan.uncounted {
         Some(why) => FanoutGroup::without_program(why),
@@ -125,7 +126,11 @@ fn group(plan: &PacketPlan, rings: &[Ring], notes: &mut Vec<String>) -> Result<F
 
 /// Makes the kernel offer each packet to one ring only, and without `outgoing` no packets that the
 /// host sends.
-fn distribute(rings: &[Ring], selections: &[Selection], outgoing: bool) -> wirelane_os::Result<()> {
+fn distribute(
+    rings: &[PacketRing],
+    selections: &[Selection],
+    outgoing: bool,
+) -> wirelane_os::Result<()> {
     ignore_outgoing(rings, outgoing);
     let (Some(program), [first, others @ ..]) = (selection::distribution(selections), rings) else {
         return Ok(());
@@ -139,7 +144,7 @@ fn distribute(rings: &[Ring], selections: &[Selection], outgoing: bool) -> wirel
 }
 
 /// Without `outgoing`, keeps packets that the host sends out of the rings.
-fn ignore_outgoing(rings: &[Ring], outgoing: bool) {
+fn ignore_outgoing(rings: &[PacketRing], outgoing: bool) {
     for ring in rings.iter().filter(|_| !outgoing) {
         // Before Linux 4.20 the rings' programs reject these packets: the result is the same at a
         // higher cost.

@@ -16,7 +16,7 @@ use super::idle::IdlePolicy;
 use super::link::LinkWatch;
 use super::long::{HELD, Long};
 use super::ring::{BlockStart, SLOT_META, VLAN_TAG};
-use super::setup::{Ledger, Setup};
+use super::setup::{PacketLedger, PacketRxParts};
 use super::slot::{
     MAC_LEAST, leave_cutting, prefetch, read_slot, restore_vlan, restore_vlan_of, timestamp,
 };
@@ -43,7 +43,7 @@ const END_GRACE: u64 = 5_000_000_000;
 
 /// Delivers the packets of a ring.
 pub(super) struct Receiver {
-    setup: Setup,
+    setup: PacketRxParts,
     /// The block being read or, when `left` is 0, the next one.
     block: u32,
     /// The start of that block, while it is open.
@@ -57,7 +57,7 @@ pub(super) struct Receiver {
     empty_at: u64,
     /// Blocks were opened since the last call of `readiness`.
     is_active: bool,
-    ledger: Ledger,
+    ledger: PacketLedger,
     idle: IdlePolicy,
     failure: Option<Error>,
     link: LinkWatch,
@@ -70,7 +70,7 @@ pub(super) struct Receiver {
 }
 
 impl Receiver {
-    pub(super) fn new(setup: Setup) -> Self {
+    pub(super) fn new(setup: PacketRxParts) -> Self {
         let link = LinkWatch::new(setup.on_removal, setup.link_type);
         Self {
             setup,
@@ -81,7 +81,7 @@ impl Receiver {
             watermark: 0,
             empty_at: 0,
             is_active: true,
-            ledger: Ledger::default(),
+            ledger: PacketLedger::default(),
             idle: IdlePolicy::new(),
             failure: None,
             link,

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use super::any::interfaces::InterfaceLookup;
-use super::control::Progress;
+use super::control::PortProgress;
 use super::idle;
 use super::link::OnRemoval;
 use super::rejections::Rejections;
-use super::ring::Ring;
+use super::ring::PacketRing;
 use super::rings::Rings;
 use crate::mask::Class;
 use crate::port::info::PortMode;
@@ -39,10 +39,10 @@ pub(super) struct Times {
 }
 
 /// The parts of a receiver.
-pub(super) struct Setup {
-    pub(super) ring: Ring,
+pub(super) struct PacketRxParts {
+    pub(super) ring: PacketRing,
     pub(super) counters: Arc<RxCounters>,
-    pub(super) progress: Arc<Progress>,
+    pub(super) progress: Arc<PortProgress>,
     pub(super) interface: Arc<str>,
     pub(super) snaplen: u32,
     pub(super) times: Times,
@@ -58,7 +58,7 @@ pub(super) struct Setup {
 
 /// The receiver's count of packets, next to the kernel's count of the ring, and when to read that.
 #[derive(Default)]
-pub(super) struct Ledger {
+pub(super) struct PacketLedger {
     pub(super) delivered: u64,
     /// Packets that a block truncated below the snap length.
     pub(super) cut: u64,
@@ -66,7 +66,7 @@ pub(super) struct Ledger {
     pub(super) next_reading: u64,
 }
 
-impl Setup {
+impl PacketRxParts {
     /// The queue of the ring's packets, in words.
     pub(super) fn name(&self) -> String {
         let selection = &self.ring.selection;
@@ -99,7 +99,8 @@ impl Rings {
     /// The times of the rings, on a device of `speed` bits per second.
     pub(super) fn times(&self, is_prompt: bool, speed: Option<u64>) -> Times {
         let retire = u64::try_from(self.retire.as_nanos()).unwrap_or(u64::MAX);
-        let bytes = |ring: &Ring| u64::from(ring.block_size()) * u64::from(ring.block_count());
+        let bytes =
+            |ring: &PacketRing| u64::from(ring.block_size()) * u64::from(ring.block_count());
         let nap = idle::longest_nap(self.rings.first().map_or(0, bytes), speed, retire);
         let (lateness, disorder) = match retire {
             // The kernel fills a slot within this time.

@@ -46,7 +46,7 @@ use wirelane_os::{affinity, clock};
 use super::assignment::Assignment;
 use super::gauge::TxGauge;
 use super::home::Home;
-use super::refused::Refused;
+use super::refused::RefusedFrame;
 use super::tx_ring::TxRing;
 use super::under_way::{Inquiry, TxSockets, is_refusal};
 use crate::error::{Error, Result};
@@ -98,7 +98,7 @@ pub(super) struct Transmitter {
     pool: Pool,
     counters: Arc<TxCounters>,
     /// Frames that the kernel refuses, in the ring and past it.
-    refused: [Refused; 2],
+    refused: [RefusedFrame; 2],
     /// Address of the last frame that was refused past the ring.
     past: usize,
     /// Queries the port's frames in flight after a refusal.
@@ -162,7 +162,7 @@ impl Transmitter {
             limits,
             pool,
             counters,
-            refused: [Refused::new(), Refused::new()],
+            refused: [RefusedFrame::new(), RefusedFrame::new()],
             past: 0,
             inquiry,
             pending: Arc::default(),

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use super::config::{Config, Rate};
-use super::control::Switch;
-use super::sink::Sink;
-use super::source::Source;
+use super::control::SimSwitch;
+use super::sink::SimTransmitter;
+use super::source::SimReceiver;
 use super::stream::Stream;
-use super::tally::Tally;
+use super::tally::PathCounters;
 use crate::error::Result;
 use crate::mask::Class;
 use crate::memory::Allotment;
@@ -40,27 +40,27 @@ const LATENESS: u64 = 100_000_000;
 const LEAST_FRAMES: u32 = 16;
 
 /// A simulated port under construction.
-pub(super) struct Assembly {
+pub(super) struct SimAssembly {
     pub(super) info: PortInfo,
-    pub(super) switch: Arc<Switch>,
+    pub(super) switch: Arc<SimSwitch>,
     pub(super) rx: Vec<Rx>,
     pub(super) tx: Vec<Tx>,
     pub(super) gauges: Vec<PoolGauge>,
     pub(super) endless: bool,
     /// Frames that leave this port by a cable.
-    pub(super) paths: Vec<Arc<Tally>>,
+    pub(super) paths: Vec<Arc<PathCounters>>,
 }
 
 /// Opens the port that `spec` names.
 ///
 /// # Errors
-/// An invalid spec (see [`Stream::new`](super::stream::Stream::new)), a mask with a queue that does not
-/// exist, or no memory for the frames.
+/// An invalid spec (see [`Stream::new`](super::stream::Stream::new)), a mask with a queue that does
+/// not exist, or no memory for the frames.
 pub fn open(spec: &Spec, options: &OpenOptions) -> Result<Port> {
-    Assembly::new(spec, options).map(Assembly::finish)
+    SimAssembly::new(spec, options).map(SimAssembly::finish)
 }
 
-impl Assembly {
+impl SimAssembly {
     fn new(spec: &Spec, options: &OpenOptions) -> Result<Self> {
         let stream = Stream::new(spec)?;
         let config = stream.config();
@@ -104,14 +104,15 @@ impl Assembly {
             let pool = sim.pool(PoolConfig { numa_node: node_of(*queue), ..memory.clone() })?;
             let counters = Arc::new(RxCounters::new(*queue, *class));
             let end = Arc::clone(&counters);
-            let source = Source::new(&stream, walk, &sim.switch, counters, pool, options.snaplen);
+            let source =
+                SimReceiver::new(&stream, walk, &sim.switch, counters, pool, options.snaplen);
             sim.rx.push(Rx::new(source, end));
         }
         for queue in queues.iter().filter(|_| options.transmit) {
             let pool = sim.pool(PoolConfig { numa_node: node_of(*queue), ..sending.clone() })?;
             let counters = Arc::new(TxCounters::new(*queue));
             let end = Arc::clone(&counters);
-            sim.tx.push(Tx::new(Sink::new(pool, counters, config.verify), end));
+            sim.tx.push(Tx::new(SimTransmitter::new(pool, counters, config.verify), end));
         }
         Ok(sim)
     }
@@ -127,7 +128,7 @@ impl Assembly {
             lateness: LATENESS,
             ..PortInfo::new(spec, Backend::Sim, PortMode::Sim)
         };
-        let switch = Arc::new(Switch::new(spec.to_string(), queues, options.mask.clone())?);
+        let switch = Arc::new(SimSwitch::new(spec.to_string(), queues, options.mask.clone())?);
         let (rx, tx) = (Vec::new(), Vec::new());
         Ok(Self { info, switch, rx, tx, gauges: Vec::new(), endless: true, paths: Vec::new() })
     }

@@ -13,11 +13,11 @@ use std::time::Duration;
 
 use wirelane_os::clock;
 
-use super::assembly::{Assembly, FRAMES, transmit_config};
+use super::assembly::{FRAMES, SimAssembly, transmit_config};
 use super::config::{self, CommonOptions};
-use super::control::Switch;
-use super::stream::Rss;
-use super::tally::Tally;
+use super::control::SimSwitch;
+use super::stream::SimRss;
+use super::tally::PathCounters;
 use crate::error::{Error, Result};
 use crate::frame::{Batch, Frame};
 use crate::mask::Class;
@@ -58,8 +58,8 @@ pub fn cable(a: (&Spec, &OpenOptions), b: (&Spec, &OpenOptions)) -> Result<(Port
 
 /// One end of the cable under construction.
 struct Plug<'a> {
-    sim: Assembly,
-    rss: Rss,
+    sim: SimAssembly,
+    rss: SimRss,
     queues: u16,
     frames: u32,
     ring: usize,
@@ -86,10 +86,10 @@ impl<'a> Plug<'a> {
             parse_number(text).filter(|n| (1..=1 << 20).contains(n))
         })?;
         given.finish()?;
-        let mut sim = Assembly::empty(spec, queues, options)?;
+        let mut sim = SimAssembly::empty(spec, queues, options)?;
         sim.info.mode = PortMode::Cable;
         let incoming = (0..queues).map(|_| Vec::new()).collect();
-        let rss = Rss::new(&key, queues);
+        let rss = SimRss::new(&key, queues);
         Ok(Self { sim, rss, queues, frames, ring: ring as usize, options, incoming })
     }
 
@@ -99,7 +99,7 @@ impl<'a> Plug<'a> {
             let pool = self.sim.pool(transmit_config(Some(self.frames), 0))?;
             let outgoing = far.incoming.iter_mut().map(|paths| {
                 let (sender, receiver) = ring::channel(far.ring);
-                let tally = Arc::new(Tally::default());
+                let tally = Arc::new(PathCounters::default());
                 self.sim.paths.push(Arc::clone(&tally));
                 paths.push(Incoming { receiver, tally: Arc::clone(&tally) });
                 Outgoing { sender, tally, staged: Batch::default() }
@@ -137,14 +137,14 @@ impl<'a> Plug<'a> {
 
 struct Outgoing {
     sender: Sender<Frame>,
-    tally: Arc<Tally>,
+    tally: Arc<PathCounters>,
     /// Frames of the current batch for this path.
     staged: Batch,
 }
 
 struct Incoming {
     receiver: Receiver<Frame>,
-    tally: Arc<Tally>,
+    tally: Arc<PathCounters>,
 }
 
 /// The transmitting end of one queue.
@@ -153,8 +153,8 @@ struct Transmitter {
     /// One path per queue of the far port.
     outgoing: Vec<Outgoing>,
     /// Chooses the queue of the far port.
-    rss: Rss,
-    far: Arc<Switch>,
+    rss: SimRss,
+    far: Arc<SimSwitch>,
     counters: Arc<TxCounters>,
 }
 
@@ -222,7 +222,7 @@ struct CableReceiver {
     incoming: Vec<Incoming>,
     /// The path that is served first, in turn.
     first: usize,
-    switch: Arc<Switch>,
+    switch: Arc<SimSwitch>,
     counters: Arc<RxCounters>,
     snaplen: usize,
     watermark: u64,

@@ -14,7 +14,7 @@ use crate::sync::lock;
 
 /// Start, stop and masks of one port.
 #[derive(Debug)]
-pub(super) struct Switch {
+pub(super) struct SimSwitch {
     /// The port, for errors.
     spec: String,
     queues: u16,
@@ -32,7 +32,7 @@ pub(super) struct Switch {
     stopped: AtomicU64,
 }
 
-impl Switch {
+impl SimSwitch {
     pub(super) fn new(spec: String, queues: u16, mask: QueueMask) -> Result<Self> {
         let words = || (0..queues.div_ceil(64)).map(|_| AtomicU64::new(0)).collect();
         let switch = Self {
@@ -78,7 +78,7 @@ impl Switch {
     }
 }
 
-impl Control for Switch {
+impl Control for SimSwitch {
     fn mask(&self) -> QueueMask {
         lock(&self.mask).clone()
     }
@@ -114,7 +114,7 @@ impl Control for Switch {
     }
 }
 
-impl Driver for Switch {
+impl Driver for SimSwitch {
     /// Starts the clock; only the first call counts.
     fn start(&self) -> Result<()> {
         // The mutex keeps a second caller out while the first one writes the times.

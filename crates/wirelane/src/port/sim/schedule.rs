@@ -7,7 +7,7 @@ const NANOSECONDS: u128 = 1_000_000_000;
 
 /// The pace of a stream. Packet k is due when all earlier packets have been sent at the rate.
 #[derive(Clone, Debug)]
-pub(super) struct Schedule {
+pub(super) struct SimSchedule {
     /// Units (packets or bits) per second.
     rate: u64,
     /// Units before each packet of a cycle, and in a whole cycle.
@@ -15,7 +15,7 @@ pub(super) struct Schedule {
     cycle: u64,
 }
 
-impl Schedule {
+impl SimSchedule {
     /// The pace of `config`; `None` for the maximum rate.
     pub(super) fn new(config: &Config) -> Option<Self> {
         let (rate, units): (u64, Vec<u64>) = match config.rate {
@@ -60,8 +60,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn schedule(text: &str) -> Schedule {
-        Schedule::new(&Config::new(&text.parse().unwrap()).unwrap()).unwrap()
+    fn schedule(text: &str) -> SimSchedule {
+        SimSchedule::new(&Config::new(&text.parse().unwrap()).unwrap()).unwrap()
     }
 
     #[test]

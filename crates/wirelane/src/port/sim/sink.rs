@@ -11,20 +11,20 @@ use crate::port::tx::Transmit;
 use crate::stats::TxCounters;
 
 /// The transmitting end of one queue.
-pub(super) struct Sink {
+pub(super) struct SimTransmitter {
     pool: Pool,
     counters: Arc<TxCounters>,
     /// Count packets that are not intact packets of a stream as errors.
     verify: bool,
 }
 
-impl Sink {
+impl SimTransmitter {
     pub(super) fn new(pool: Pool, counters: Arc<TxCounters>, verify: bool) -> Self {
         Self { pool, counters, verify }
     }
 }
 
-impl Transmit for Sink {
+impl Transmit for SimTransmitter {
     #[inline]
     fn transmit(&mut self, batch: &mut Batch) -> usize {
         let (mut packets, mut bytes, taken) = (0, 0, batch.len());

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use wirelane_os::clock;
 
-use super::control::Switch;
-use super::schedule::Schedule;
-use super::stream::{Stream, Walk};
+use super::control::SimSwitch;
+use super::schedule::SimSchedule;
+use super::stream::{PacketWalk, Stream};
 use crate::error::Result;
 use crate::frame::Batch;
 use crate::pool::Pool;
@@ -23,12 +23,12 @@ const COALESCE: Duration = Duration::from_micros(500);
 const NAP: Duration = Duration::from_millis(10);
 
 /// The receiving end of one class and queue.
-pub(super) struct Source {
-    walk: Walk,
-    schedule: Option<Schedule>,
+pub(super) struct SimReceiver {
+    walk: PacketWalk,
+    schedule: Option<SimSchedule>,
     filler: Box<[u8]>,
     pool: Pool,
-    switch: Arc<Switch>,
+    switch: Arc<SimSwitch>,
     counters: Arc<RxCounters>,
     /// Packets have lower numbers than this.
     count: u64,
@@ -42,11 +42,11 @@ pub(super) struct Source {
     is_over: bool,
 }
 
-impl Source {
+impl SimReceiver {
     pub(super) fn new(
         stream: &Stream,
-        walk: Walk,
-        switch: &Arc<Switch>,
+        walk: PacketWalk,
+        switch: &Arc<SimSwitch>,
         counters: Arc<RxCounters>,
         pool: Pool,
         snaplen: u32,
@@ -136,7 +136,7 @@ impl Source {
     }
 }
 
-impl Receive for Source {
+impl Receive for SimReceiver {
     #[inline]
     fn receive(&mut self, batch: &mut Batch) -> usize {
         if self.times.is_none() {

@@ -12,8 +12,8 @@ use wirelane_wire::{
 };
 
 use super::config::Config;
-use super::schedule::Schedule;
-use super::template::{self, Template};
+use super::schedule::SimSchedule;
+use super::template::{self, FrameTemplate};
 use crate::error::{Error, Result};
 use crate::frame::Frame;
 use crate::mask::Class;
@@ -51,8 +51,8 @@ pub struct Predicted {
 #[derive(Clone)]
 pub struct Stream {
     config: Config,
-    schedule: Option<Schedule>,
-    rss: Rss,
+    schedule: Option<SimSchedule>,
+    rss: SimRss,
     queues: Box<[u16]>,
     filler: Box<[u8]>,
     period: u64,
@@ -79,10 +79,10 @@ impl Stream {
                 Error::usage(format!("port '{spec}'"), cause)
                     .help("choose numbers with more common factors, or smaller ones")
             })?;
-        let rss = Rss::new(&config.key, config.queues);
+        let rss = SimRss::new(&config.key, config.queues);
         let queue = |flow| rss.queue_of(&template::flow_key(&config, flow));
         let queues = (0..config.flows).map(queue).collect();
-        let schedule = Schedule::new(&config);
+        let schedule = SimSchedule::new(&config);
         let filler = template::filler(&config).into();
         let stream = Self { config, schedule, rss, queues, filler, period };
         // If one template can be built, the templates of all flows can: only their values differ.
@@ -148,11 +148,11 @@ impl Stream {
         (flow, (k % self.config.sizes.len() as u64) as usize)
     }
 
-    fn template(&self, flow: u32, variant: usize) -> Result<Template, WireError> {
-        Template::new(&self.config, flow, variant, &self.filler)
+    fn template(&self, flow: u32, variant: usize) -> Result<FrameTemplate, WireError> {
+        FrameTemplate::new(&self.config, flow, variant, &self.filler)
     }
 
-    pub(super) fn schedule(&self) -> Option<&Schedule> {
+    pub(super) fn schedule(&self) -> Option<&SimSchedule> {
         self.schedule.as_ref()
     }
 
@@ -161,12 +161,12 @@ impl Stream {
     }
 
     /// The walks over all packets of each class and queue in `ends`.
-    pub(super) fn walks(&self, ends: &[(Class, u16)]) -> Vec<Walk> {
+    pub(super) fn walks(&self, ends: &[(Class, u16)]) -> Vec<PacketWalk> {
         let queues = ends.iter().map(|(_, queue)| usize::from(*queue) + 1).max().unwrap_or(0);
         let slot = |(class, queue): (Class, u16)| {
             (usize::from(queue) < queues).then(|| class as usize * queues + usize::from(queue))
         };
-        let mut walks: Vec<_> = ends.iter().map(|_| Walk::new(self)).collect();
+        let mut walks: Vec<_> = ends.iter().map(|_| PacketWalk::new(self)).collect();
         let mut walk_of = vec![None; 3 * queues];
         for (i, end) in ends.iter().enumerate() {
             slot(*end).into_iter().for_each(|slot| walk_of[slot] = Some(i));
@@ -189,7 +189,7 @@ impl Stream {
                     *known.insert(walks[i].templates.len() as u32 - 1)
                 }
             };
-            walks[i].entries.push(Entry { position: k as u32, template });
+            walks[i].entries.push(WalkPacket { position: k as u32, template });
         }
         walks
     }
@@ -197,19 +197,19 @@ impl Stream {
 
 /// A packet of a walk within its period.
 #[derive(Clone, Copy)]
-struct Entry {
+struct WalkPacket {
     position: u32,
     template: u32,
 }
 
 /// The packets of one class and queue, in order.
-pub(super) struct Walk {
+pub(super) struct PacketWalk {
     period: u64,
     flows: u64,
     /// Whether a period is one round of the flows, as it usually is: this needs no division.
     is_single: bool,
-    entries: Vec<Entry>,
-    templates: Vec<Template>,
+    entries: Vec<WalkPacket>,
+    templates: Vec<FrameTemplate>,
     /// Number of the period's first packet, and of its first round.
     base: u64,
     round: u64,
@@ -217,7 +217,7 @@ pub(super) struct Walk {
     at: usize,
 }
 
-impl Walk {
+impl PacketWalk {
     fn new(stream: &Stream) -> Self {
         let (period, flows) = (stream.period, u64::from(stream.config.flows));
         Self {
@@ -288,7 +288,7 @@ impl Walk {
 
 /// Receive-side scaling of a simulated port: hash key and indirection table.
 #[derive(Clone)]
-pub(super) struct Rss {
+pub(super) struct SimRss {
     toeplitz: Box<ToeplitzTable>,
     table: Box<IndirectionTable<TABLE>>,
 }
@@ -298,7 +298,7 @@ const TABLE: usize = 1024;
 /// Distinct entries for fewer queues, as in most cards; the table repeats them.
 const USUAL_TABLE: usize = 128;
 
-impl Rss {
+impl SimRss {
     pub(super) fn new(key: &ToeplitzKey, queues: u16) -> Self {
         let toeplitz = Box::new(ToeplitzTable::new(key));
         let usual: IndirectionTable<USUAL_TABLE> = IndirectionTable::spread(queues);

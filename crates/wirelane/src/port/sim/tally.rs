@@ -4,13 +4,13 @@ use crate::sync::{CachePadded, Counter};
 
 /// The counters of one path: its sender writes `sent` and `lost`, its receiver `received`.
 #[derive(Debug, Default)]
-pub(super) struct Tally {
+pub(super) struct PathCounters {
     pub(super) sent: CachePadded<Counter>,
     pub(super) lost: CachePadded<Counter>,
     pub(super) received: CachePadded<Counter>,
 }
 
-impl Tally {
+impl PathCounters {
     /// The number of frames in transit.
     pub(super) fn in_flight(&self) -> u64 {
         let received = self.received.value();

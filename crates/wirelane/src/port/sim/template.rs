@@ -18,7 +18,7 @@ const HALF: usize = HEAD / 2;
 /// One packet of one flow, without number and checksum. Its headers and number fit in `head`.
 #[derive(Clone)]
 #[repr(C, align(64))]
-pub(super) struct Template {
+pub(super) struct FrameTemplate {
     head: [u8; HEAD],
     /// Sum of the bytes that the transport checksum covers, without number and sequence.
     sum: Sum,
@@ -33,7 +33,7 @@ pub(super) struct Template {
     step: u16,
 }
 
-impl Template {
+impl FrameTemplate {
     /// Builds the packet of `flow` with the `variant`-th size. `filler` has the longest size.
     pub(super) fn new(
         config: &Config,

@@ -10,7 +10,7 @@ use crate::port::rx::Rx;
 use crate::port::tx::Tx;
 
 /// Receiving ends and the transmitting end for their packets: the work of one thread.
-pub struct Lane {
+pub struct ForwardPath {
     /// The position of the source port.
     pub from: usize,
     /// The position of the destination port.
@@ -49,7 +49,7 @@ pub struct Lane {
 /// # Errors
 /// There is no port or there are more than two, their link types differ, or one of them has no
 /// queue to receive from or to send through.
-pub fn lanes(ports: &mut [Port]) -> Result<Vec<Lane>> {
+pub fn lanes(ports: &mut [Port]) -> Result<Vec<ForwardPath>> {
     let routes = routes(ports, false)?;
     let mut ends = Vec::new();
     for port in &mut *ports {
@@ -63,7 +63,7 @@ pub fn lanes(ports: &mut [Port]) -> Result<Vec<Lane>> {
         check_ends(ports[from].info(), &rx, ports[to].info(), &tx)?;
         let lossless = ports[from].info().lossless;
         let groups = by_tx_queue(rx, tx.len()).into_values();
-        lanes.extend(groups.zip(tx).map(|(rx, tx)| Lane { from, to, rx, tx, lossless }));
+        lanes.extend(groups.zip(tx).map(|(rx, tx)| ForwardPath { from, to, rx, tx, lossless }));
     }
     Ok(lanes)
 }

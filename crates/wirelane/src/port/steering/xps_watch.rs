@@ -21,11 +21,11 @@ const PERIOD: u64 = 1_000_000_000;
 /// Notices changes in the steering of TX queues while threads send.
 #[derive(Default)]
 pub struct XpsWatch {
-    state: Mutex<State>,
+    state: Mutex<WatchedBindings>,
 }
 
 #[derive(Default)]
-struct State {
+struct WatchedBindings {
     /// Time of the last reading, on the monotonic clock.
     last: u64,
     ends: Vec<WatchedBinding>,
@@ -46,7 +46,7 @@ pub(super) struct WatchedBinding {
 
 impl XpsWatch {
     pub(super) fn new(ends: Vec<WatchedBinding>) -> Self {
-        Self { state: Mutex::new(State { last: 0, ends }) }
+        Self { state: Mutex::new(WatchedBindings { last: 0, ends }) }
     }
 
     /// Reads the steering if it is due: `now` is monotonic, in nanoseconds. Does not wait for

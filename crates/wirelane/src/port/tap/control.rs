@@ -10,7 +10,7 @@ use wirelane_os::link::LinkSettings;
 use wirelane_os::packet::SockFilter;
 use wirelane_os::tun::{self, Tap};
 
-use super::losses::Losses;
+use super::losses::TapLosses;
 use crate::error::{Error, Result};
 use crate::frame::SinkGso;
 use crate::mask::{QueueMask, QueueSet};
@@ -20,7 +20,7 @@ use crate::port::steering::selection;
 use crate::remedy::Remedy;
 use crate::sync::lock;
 
-pub(super) struct Device {
+pub(super) struct TapDevice {
     tap: Tap,
     /// The port, for errors.
     spec: String,
@@ -31,22 +31,22 @@ pub(super) struct Device {
     takes_long: bool,
     /// The kernel can leave the segmentation of datagrams to the program.
     leaves_datagrams: bool,
-    state: Mutex<State>,
+    state: Mutex<TapState>,
     stopped: AtomicBool,
 }
 
-struct State {
+struct TapState {
     mask: QueueMask,
     started: bool,
-    losses: Losses,
+    losses: TapLosses,
     /// The interface, for calls from any network namespace.
     settings: LinkSettings,
     /// The `gso_max_size` that this port has set.
     max_burst: Option<u32>,
 }
 
-impl Device {
-    /// Takes over the device; the port receives no packet before [`Device::start`].
+impl TapDevice {
+    /// Takes over the device; the port receives no packet before [`TapDevice::start`].
     pub(super) fn new(
         spec: &Spec,
         tap: Tap,
@@ -56,11 +56,11 @@ impl Device {
         takes_long: bool,
         leaves_datagrams: bool,
     ) -> Result<Self> {
-        let losses = Losses::of(tap.name());
+        let losses = TapLosses::of(tap.name());
         let settings = LinkSettings::open(tap.name());
         let settings = settings.map_err(|error| Error::os(tap.name(), error))?;
         let state =
-            State { mask: QueueMask::NONE, started: false, losses, settings, max_burst: None };
+            TapState { mask: QueueMask::NONE, started: false, losses, settings, max_burst: None };
         let state = Mutex::new(state);
         let (spec, stopped) = (spec.to_string(), AtomicBool::new(false));
         let device = Self { tap, spec, queues, open, takes_long, leaves_datagrams, state, stopped };
@@ -82,7 +82,7 @@ impl Device {
     }
 
     /// Accepts the packets that the mask selects, beginning with the next packet.
-    fn apply(&self, state: &mut State) -> Result<()> {
+    fn apply(&self, state: &mut TapState) -> Result<()> {
         let rx = if state.mask.enabled { &state.mask.rx } else { &QueueSet::All };
         let is_chosen = |queue: &usize| rx.contains(*queue) && self.open.contains(*queue);
         let queues = 0..usize::from(self.queues);
@@ -146,7 +146,7 @@ pub(super) fn tun_offload(offload: SinkGso, leaves_datagrams: bool) -> tun::Offl
     }
 }
 
-impl Control for Device {
+impl Control for TapDevice {
     fn mask(&self) -> QueueMask {
         lock(&self.state).mask.clone()
     }
@@ -195,7 +195,7 @@ impl Control for Device {
     }
 }
 
-impl Driver for Device {
+impl Driver for TapDevice {
     fn start(&self) -> Result<()> {
         let mut state = lock(&self.state);
         state.started = true;

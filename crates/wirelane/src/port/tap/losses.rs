@@ -7,7 +7,7 @@
 use wirelane_os::netdev::{Link, LinkReader};
 
 /// Reads how many packets the device has dropped between start and stop.
-pub(super) struct Losses {
+pub(super) struct TapLosses {
     /// `None` if the kernel does not report them.
     reader: Option<LinkReader>,
     before: Option<u64>,
@@ -16,7 +16,7 @@ pub(super) struct Losses {
     end: Option<(u64, Link)>,
 }
 
-impl Losses {
+impl TapLosses {
     /// For the device `name` in the calling thread's network namespace.
     pub(super) fn of(name: &str) -> Self {
         Self { reader: LinkReader::open(name).ok(), before: None, is_mixed: false, end: None }

@@ -8,7 +8,7 @@ use wirelane_os::tun::{self, Tap};
 use wirelane_os::{OsError, iface};
 
 use super::config::{self, Config};
-use super::control::{self, Device};
+use super::control::{self, TapDevice};
 use super::rx::Receiver;
 use super::tx::Transmitter;
 use crate::error::{Error, Result};
@@ -69,7 +69,7 @@ pub(crate) fn open(spec: &Spec, options: &OpenOptions) -> Result<Port> {
     let takes_long = offload.checksum || options.internal.forwarding.prepare_offload;
     let open = spec.queues.clone().unwrap_or(QueueSet::All);
     let mask = options.mask.clone();
-    let device = Device::new(spec, tap, queues, open, mask, takes_long, leaves_datagrams)?;
+    let device = TapDevice::new(spec, tap, queues, open, mask, takes_long, leaves_datagrams)?;
     let device = Arc::new(device);
     if let Some(bytes) = spec.offloads.gso_max {
         device.set_max_burst(bytes)?;
@@ -113,7 +113,7 @@ pub(crate) fn open(spec: &Spec, options: &OpenOptions) -> Result<Port> {
 /// The ends and the description of a port under construction.
 struct Ends {
     info: PortInfo,
-    device: Arc<Device>,
+    device: Arc<TapDevice>,
     rx: Vec<Rx>,
     tx: Vec<Tx>,
     gauges: Vec<PoolGauge>,

@@ -11,7 +11,7 @@ use rustix::io::Errno;
 use wirelane_os::packet::VirtioNetHdr;
 use wirelane_os::{clock, tun};
 
-use super::control::Device;
+use super::control::TapDevice;
 use crate::error::{Error, Result};
 use crate::frame::{Batch, Frame, Offload};
 use crate::mask::Class;
@@ -27,7 +27,7 @@ const BURST: usize = 256 << 10;
 const HELD: Duration = Duration::from_micros(200);
 
 pub(super) struct Receiver {
-    device: Arc<Device>,
+    device: Arc<TapDevice>,
     pool: Pool,
     counters: Arc<RxCounters>,
     snaplen: usize,
@@ -40,7 +40,7 @@ pub(super) struct Receiver {
 
 impl Receiver {
     pub(super) fn new(
-        device: &Arc<Device>,
+        device: &Arc<TapDevice>,
         pool: Pool,
         counters: &Arc<RxCounters>,
         snaplen: u32,

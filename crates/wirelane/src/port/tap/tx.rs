@@ -8,7 +8,7 @@ use rustix::io::Errno;
 use wirelane_os::packet::VirtioNetHdr;
 use wirelane_os::tun;
 
-use super::control::Device;
+use super::control::TapDevice;
 use crate::error::Result;
 use crate::frame::{Batch, Frame};
 use crate::pool::Pool;
@@ -16,14 +16,14 @@ use crate::port::Transmit;
 use crate::stats::TxCounters;
 
 pub(super) struct Transmitter {
-    device: Arc<Device>,
+    device: Arc<TapDevice>,
     pool: Pool,
     counters: Arc<TxCounters>,
     failure: Option<std::io::Error>,
 }
 
 impl Transmitter {
-    pub(super) fn new(device: &Arc<Device>, pool: Pool, counters: &Arc<TxCounters>) -> Self {
+    pub(super) fn new(device: &Arc<TapDevice>, pool: Pool, counters: &Arc<TxCounters>) -> Self {
         let (device, counters) = (Arc::clone(device), Arc::clone(counters));
         Self { device, pool, counters, failure: None }
     }

@@ -4,11 +4,11 @@
 use std::sync::Arc;
 
 use super::attempt::BoundQueues;
-use super::control::Handle;
+use super::control::XdpControl;
 use super::fill::FillRing;
 use super::plan::{QueuePools, XdpPlan};
 use super::queue::QueueGauge;
-use super::rx::{Receiver, Setup};
+use super::rx::{Receiver, XdpRxParts};
 use super::tx::Transmitter;
 use crate::frame::Sink;
 use crate::mask::Class;
@@ -39,7 +39,7 @@ impl XdpPlan {
         let local = matches!(self.device.hardware.as_deref(), Some("veth" | "tun"));
         let (program, promiscuous) = (bound.attachment, bound.promiscuous);
         let hints = program.as_ref().is_some_and(|program| program.hints().any());
-        let handle = Arc::new(Handle::new(self, program, queues, promiscuous));
+        let handle = Arc::new(XdpControl::new(self, program, queues, promiscuous));
         let (mut rx, mut tx, mut gauges) = (Vec::new(), Vec::new(), Vec::new());
         for ((queue, fill), pools) in bound.queues.into_iter().zip(pools) {
             let own = [&pools.whole, &pools.tx].into_iter().flatten().map(Pool::gauge);
@@ -50,7 +50,7 @@ impl XdpPlan {
             });
             if let Some(fill) = fill {
                 let counters = Arc::new(RxCounters::new(queue.number, Class::Rx));
-                let setup = Setup {
+                let setup = XdpRxParts {
                     fill,
                     whole: pools.whole,
                     counters: Arc::clone(&counters),

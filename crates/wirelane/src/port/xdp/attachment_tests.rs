@@ -25,7 +25,7 @@ use wirelane_testkit::{packets, privileged};
 use super::{Attachment, Target, Verdicts};
 use crate::error::Result;
 use crate::filter;
-use crate::port::xdp::hints::Hints;
+use crate::port::xdp::hints::HintRequest;
 
 /// Time after which something is stuck: on a busy machine a thread may wait for seconds.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -41,7 +41,7 @@ fn attach(interface: &str, mode: XdpMode, plan: &Verdicts) -> Result<Attachment>
         mode,
         multi_buffer: false,
         tags: None,
-        hints: Hints::default(),
+        hints: HintRequest::default(),
     };
     Attachment::new(&target, plan)
 }

@@ -9,15 +9,15 @@ use std::sync::Arc;
 use wirelane_os::packet::PacketSocket;
 use wirelane_os::xdp::{XDP_COPY, XDP_USE_NEED_WAKEUP, XDP_USE_SG, XDP_ZEROCOPY};
 
-use super::config::Switch;
+use super::config::AutoSwitch;
 use super::fill::FillRing;
-use super::hints::Hints;
+use super::hints::HintRequest;
 use super::launch::LaunchClock;
 use super::mode::Mode;
 use super::negotiate;
 use super::plan::{QueuePools, XdpPlan};
 use super::program::{Attachment, Target};
-use super::queue::{Queue, Request, Requests};
+use super::queue::{QueueRequest, Requests, XdpQueue};
 use crate::error::{Error, Result};
 use crate::pool::{Pool, Region};
 
@@ -25,7 +25,7 @@ use crate::pool::{Pool, Region};
 #[derive(Default)]
 pub(super) struct BoundQueues {
     pub(super) attachment: Option<Attachment>,
-    pub(super) queues: Vec<(Arc<Queue>, Option<FillRing>)>,
+    pub(super) queues: Vec<(Arc<XdpQueue>, Option<FillRing>)>,
     pub(super) zero_copy: bool,
     /// TX metadata requests that the kernel has accepted.
     pub(super) requests: Requests,
@@ -140,9 +140,9 @@ impl XdpPlan {
             checksums: match self.config.checksum {
                 // If the device does not complete checksums, computing the sum during segmentation
                 // costs less.
-                Switch::Auto => mode.is_zero_copy() && completes && !self.shape.pieces,
-                Switch::On => true,
-                Switch::Off => false,
+                AutoSwitch::Auto => mode.is_zero_copy() && completes && !self.shape.pieces,
+                AutoSwitch::On => true,
+                AutoSwitch::Off => false,
             },
             timestamps: self.config.tx_timestamps,
             launches: self.config.launch_time,
@@ -174,13 +174,13 @@ impl XdpPlan {
     /// Whether the lack of TX metadata is an error.
     fn must_request(&self) -> bool {
         let config = &self.config;
-        config.checksum == Switch::On || config.tx_timestamps || config.launch_time
+        config.checksum == AutoSwitch::On || config.tx_timestamps || config.launch_time
     }
 
     fn no_request(&self, why: &str) -> Error {
         let config = &self.config;
         let options = [
-            (config.checksum == Switch::On, "checksum=on"),
+            (config.checksum == AutoSwitch::On, "checksum=on"),
             (config.tx_timestamps, "tx_timestamps=on"),
             (config.launch_time, "launch_time=on"),
         ];
@@ -220,7 +220,7 @@ impl XdpPlan {
         match Attachment::new(&target, &self.verdicts) {
             // A kernel may refuse the program only because it requests metadata: retry without.
             Err(error) if target.asks() && !self.must_ask() && !is_exhausted(&error) => {
-                let target = Target { tags: None, hints: Hints::default(), ..target };
+                let target = Target { tags: None, hints: HintRequest::default(), ..target };
                 Attachment::new(&target, &self.verdicts)
             }
             attached => attached,
@@ -230,14 +230,14 @@ impl XdpPlan {
     /// Opens one queue. Takes the pool to receive into; on failure, puts it back.
     fn open_queue(
         &self,
-        request: Request,
+        request: QueueRequest,
         mode: Mode,
         region: &Region,
-        (owner, requests): (Option<&Queue>, Requests),
+        (owner, requests): (Option<&XdpQueue>, Requests),
         pool: &mut Option<Pool>,
-    ) -> wirelane_os::Result<(Arc<Queue>, Option<FillRing>)> {
+    ) -> wirelane_os::Result<(Arc<XdpQueue>, Option<FillRing>)> {
         let umem = (owner.is_none(), requests);
-        let queue = Queue::create(request, &self.config, &self.shape, region, umem)?;
+        let queue = XdpQueue::create(request, &self.config, &self.shape, region, umem)?;
         let queue = Arc::new(queue);
         // Zero-copy drivers take chunks during bind.
         // SAFETY: the only fill ring's end of this queue.

@@ -42,7 +42,7 @@ const LINK_HEADER: u32 = 18;
 
 /// A switch that the port can decide.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Switch {
+pub(super) enum AutoSwitch {
     Auto,
     On,
     Off,
@@ -64,7 +64,7 @@ pub(super) struct Config {
     /// Slots of the RX ring; `None` means one per frame.
     pub(super) rx_ring: Option<u32>,
     /// Busy-poll an empty RX ring instead of sleeping.
-    pub(super) spin: Switch,
+    pub(super) spin: AutoSwitch,
     /// How long to busy-poll the device; `None` means never.
     pub(super) busy: Option<Duration>,
     /// Wake the kernel only if it requests it.
@@ -72,17 +72,17 @@ pub(super) struct Config {
     /// Packets per call that sends in copy mode.
     pub(super) tx_budget: u32,
     /// Packets in several buffers.
-    pub(super) pieces: Switch,
+    pub(super) pieces: AutoSwitch,
     /// Bytes left free before received packets, in addition to the kernel's headroom.
     pub(super) headroom: u32,
     /// Restore VLAN tags that the driver strips.
-    pub(super) tags: Switch,
+    pub(super) tags: AutoSwitch,
     /// Request the hash of each received packet from the driver.
-    pub(super) rx_hash: Switch,
+    pub(super) rx_hash: AutoSwitch,
     /// Request the hardware receive time of each packet from the driver.
-    pub(super) rx_timestamps: Switch,
+    pub(super) rx_timestamps: AutoSwitch,
     /// Leave checksums of packets to send to the kernel or the device.
-    pub(super) checksum: Switch,
+    pub(super) checksum: AutoSwitch,
     /// Request the transmission time of each packet.
     pub(super) tx_timestamps: bool,
     /// Have the device send each packet at the time of its frame.
@@ -141,16 +141,16 @@ impl Config {
             number(text, TX_BATCH_SIZE, 32768)
         })?;
         let three = |text: &str| match text {
-            "auto" => Some(Switch::Auto),
-            _ => switch(text).map(|on| if on { Switch::On } else { Switch::Off }),
+            "auto" => Some(AutoSwitch::Auto),
+            _ => switch(text).map(|on| if on { AutoSwitch::On } else { AutoSwitch::Off }),
         };
-        let spin = options.value("spin", Switch::Auto, "auto, on or off", three)?;
-        let pieces = options.value("sg", Switch::Auto, "auto, on or off", three)?;
-        let tags = options.value("tags", Switch::Auto, "auto, on or off", three)?;
-        let rx_hash = options.value("rx_hash", Switch::Off, "auto, on or off", three)?;
+        let spin = options.value("spin", AutoSwitch::Auto, "auto, on or off", three)?;
+        let pieces = options.value("sg", AutoSwitch::Auto, "auto, on or off", three)?;
+        let tags = options.value("tags", AutoSwitch::Auto, "auto, on or off", three)?;
+        let rx_hash = options.value("rx_hash", AutoSwitch::Off, "auto, on or off", three)?;
         let rx_timestamps =
-            options.value("rx_timestamps", Switch::Off, "auto, on or off", three)?;
-        let checksum = options.value("checksum", Switch::Auto, "auto, on or off", three)?;
+            options.value("rx_timestamps", AutoSwitch::Off, "auto, on or off", three)?;
+        let checksum = options.value("checksum", AutoSwitch::Auto, "auto, on or off", three)?;
         let headroom = options
             .value("headroom", 0, "a number of bytes to 1024", |text| number(text, 0, 1024))?;
         let tx_timestamps = options.value("tx_timestamps", false, "on or off", switch)?;
@@ -193,9 +193,9 @@ impl Config {
         });
         let room = frame - taken;
         let pieces = match self.pieces {
-            Switch::Auto => longest > room,
-            Switch::On => true,
-            Switch::Off => false,
+            AutoSwitch::Auto => longest > room,
+            AutoSwitch::On => true,
+            AutoSwitch::Off => false,
         };
         let most = if pieces { LARGE - TX_HEADROOM } else { frame };
         let (frames, rx_ring) = self.sizes(queues, frame);
@@ -372,16 +372,16 @@ mod tests {
             frames: Some(1000),
             ring: 512,
             rx_ring: Some(512),
-            spin: Switch::Off,
+            spin: AutoSwitch::Off,
             busy: Some(Duration::from_micros(20)),
             need_wakeup: false,
             tx_budget: 64,
-            pieces: Switch::On,
+            pieces: AutoSwitch::On,
             headroom: 64,
-            tags: Switch::Off,
-            rx_hash: Switch::Auto,
-            rx_timestamps: Switch::On,
-            checksum: Switch::On,
+            tags: AutoSwitch::Off,
+            rx_hash: AutoSwitch::Auto,
+            rx_timestamps: AutoSwitch::On,
+            checksum: AutoSwitch::On,
             tx_timestamps: true,
             launch_time: true,
         };

@@ -10,7 +10,7 @@ use wirelane_os::xdp::wait_for_receivers;
 use super::mask::check_mask;
 use super::plan::XdpPlan;
 use super::program::{Attachment, Verdicts};
-use super::queue::Queue;
+use super::queue::XdpQueue;
 use crate::error::{Error, Result};
 use crate::filter::Filter;
 use crate::mask::{Class, QueueMask};
@@ -20,7 +20,7 @@ use crate::port::spec::Spec;
 use crate::sync::lock;
 
 /// The port's program and the queues that it may give packets to.
-pub(super) struct Handle {
+pub(super) struct XdpControl {
     pub(super) spec: Spec,
     pub(super) device: Device,
     snaplen: u32,
@@ -28,33 +28,33 @@ pub(super) struct Handle {
     /// The user allows the host to lose all packets.
     may_take_all: bool,
     stopped: AtomicBool,
-    state: Mutex<State>,
+    state: Mutex<XdpState>,
     notes: Mutex<Vec<String>>,
 }
 
-struct State {
+struct XdpState {
     mask: QueueMask,
-    phase: Phase,
+    phase: XdpPhase,
     /// `None` if there is no program.
     attachment: Option<Attachment>,
     /// Empty after the port was dropped, so that its sockets can be closed.
-    queues: Vec<Arc<Queue>>,
+    queues: Vec<Arc<XdpQueue>>,
     /// Keeps the interface promiscuous until it is closed.
     promiscuous: Option<PacketSocket>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Phase {
+enum XdpPhase {
     Opened,
     Started,
     Stopped,
 }
 
-impl Handle {
+impl XdpControl {
     pub(super) fn new(
         plan: XdpPlan,
         attachment: Option<Attachment>,
-        queues: Vec<Arc<Queue>>,
+        queues: Vec<Arc<XdpQueue>>,
         promiscuous: Option<PacketSocket>,
     ) -> Self {
         Self {
@@ -64,9 +64,9 @@ impl Handle {
             keep_management: plan.verdicts.keep_management,
             may_take_all: plan.may_take_all,
             stopped: AtomicBool::new(false),
-            state: Mutex::new(State {
+            state: Mutex::new(XdpState {
                 mask: plan.mask,
-                phase: Phase::Opened,
+                phase: XdpPhase::Opened,
                 attachment,
                 queues,
                 promiscuous,
@@ -97,9 +97,9 @@ impl Handle {
 
     /// Reports a program that was detached, unless the interface was removed, which the receivers
     /// report.
-    fn check_program(&self, state: &State) {
+    fn check_program(&self, state: &XdpState) {
         let gone = |attachment: &Attachment| attachment.is_attached().is_ok_and(|there| !there);
-        let unbound = |queue: &Arc<Queue>| {
+        let unbound = |queue: &Arc<XdpQueue>| {
             // xsk_notifier() takes the interface from the socket, and xsk_sendmsg() reports that.
             let woken = queue.socket().wake_tx();
             woken.is_err_and(|error| error.raw_os_error() == Some(Errno::NXIO.raw_os_error()))
@@ -113,7 +113,7 @@ impl Handle {
     }
 }
 
-impl Control for Handle {
+impl Control for XdpControl {
     fn mask(&self) -> QueueMask {
         lock(&self.state).mask.clone()
     }
@@ -121,7 +121,7 @@ impl Control for Handle {
     fn set_mask(&self, mask: QueueMask) -> Result<()> {
         check_mask(&self.device, &self.spec, &mask)?;
         let mut state = lock(&self.state);
-        if state.phase == Phase::Started {
+        if state.phase == XdpPhase::Started {
             let before = state.mask.clone();
             if let Err(error) = select(&state, &before, &mask) {
                 // Best effort: the first error is the one to report.
@@ -142,7 +142,7 @@ impl Control for Handle {
         let filter = filter.map(|filter| filter.program(ETHERNET, self.snaplen)).transpose()?;
         let state = lock(&self.state);
         match &state.attachment {
-            Some(attachment) if state.phase != Phase::Stopped => {
+            Some(attachment) if state.phase != XdpPhase::Stopped => {
                 attachment.replace(&Verdicts { keep_management: self.keep_management, filter })
             }
             _ => Ok(()),
@@ -151,20 +151,20 @@ impl Control for Handle {
 
     fn stop(&self) {
         let mut state = lock(&self.state);
-        if state.phase == Phase::Stopped {
+        if state.phase == XdpPhase::Stopped {
             return;
         }
-        if state.phase == Phase::Started {
+        if state.phase == XdpPhase::Started {
             self.check_program(&state);
         }
-        state.phase = Phase::Stopped;
+        state.phase = XdpPhase::Stopped;
         if let Some(attachment) = &state.attachment {
             for queue in &state.queues {
                 let _ = attachment.clear(u32::from(queue.number));
             }
             // Zero-copy sending needs the program until it is done: the program is then detached
             // with the port.
-            let sends = |queue: &Arc<Queue>| queue.tx.is_some() && queue.is_zero_copy();
+            let sends = |queue: &Arc<XdpQueue>| queue.tx.is_some() && queue.is_zero_copy();
             if !state.queues.iter().any(sends)
                 && let Err(error) = attachment.detach()
             {
@@ -178,19 +178,19 @@ impl Control for Handle {
     }
 }
 
-impl Driver for Handle {
+impl Driver for XdpControl {
     /// Gives the packets of the selected queues to their sockets.
     ///
     /// # Errors
     /// The system refuses. Queues that were already selected stay selected.
     fn start(&self) -> Result<()> {
         let mut state = lock(&self.state);
-        if state.phase != Phase::Opened {
+        if state.phase != XdpPhase::Opened {
             return Ok(());
         }
         let mask = state.mask.clone();
         select(&state, &QueueMask::NONE, &mask)?;
-        state.phase = Phase::Started;
+        state.phase = XdpPhase::Started;
         Ok(())
     }
 
@@ -211,7 +211,7 @@ impl Driver for Handle {
 }
 
 /// Updates the sockets of the queues whose selection differs between two masks.
-fn select(state: &State, before: &QueueMask, after: &QueueMask) -> Result<()> {
+fn select(state: &XdpState, before: &QueueMask, after: &QueueMask) -> Result<()> {
     let Some(attachment) = &state.attachment else { return Ok(()) };
     for queue in state.queues.iter().filter(|queue| queue.rx.is_some()) {
         let selected = |mask: &QueueMask| mask.selects(Class::Rx, usize::from(queue.number));

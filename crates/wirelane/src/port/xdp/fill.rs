@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::queue::Queue;
+use super::queue::XdpQueue;
 use crate::frame::Batch;
 use crate::pool::{Pool, PoolGauge};
 use crate::ring::cursor::Producer;
@@ -20,7 +20,7 @@ pub(super) struct FillRing {
     outstanding: u32,
     portion: Batch,
     /// Dropped after the cursor, which points into it.
-    pub(super) queue: Arc<Queue>,
+    pub(super) queue: Arc<XdpQueue>,
 }
 
 impl FillRing {
@@ -28,10 +28,10 @@ impl FillRing {
     ///
     /// # Safety
     /// The queue has no other `FillRing`.
-    pub(super) unsafe fn new(queue: Arc<Queue>, pool: Pool) -> Self {
+    pub(super) unsafe fn new(queue: Arc<XdpQueue>, pool: Pool) -> Self {
         assert!(pool.region().is_same(&queue.region), "a pool of other memory");
         // SAFETY: by the contract; the queue is dropped after the cursor.
-        let fill = unsafe { Queue::producer(&queue.fill) };
+        let fill = unsafe { XdpQueue::producer(&queue.fill) };
         let portion = Batch::new(PORTION as usize);
         let mut ring = Self { fill, pool, outstanding: 0, portion, queue };
         ring.refill();

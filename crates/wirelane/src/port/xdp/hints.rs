@@ -15,14 +15,14 @@ use crate::frame::Hints as Layout;
 
 /// Which hints to request, and how.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Hints {
-    hash: Option<Source>,
-    time: Option<Source>,
+pub(super) struct HintRequest {
+    hash: Option<HintSource>,
+    time: Option<HintSource>,
 }
 
 /// The source of a hint.
 #[derive(Clone, Copy, Debug)]
-enum Source {
+enum HintSource {
     /// A function of the kernel.
     Function(u32),
     /// A test: the function's return value, and the first and second value that it writes.
@@ -30,7 +30,7 @@ enum Source {
     Answer(i32, u64, u32),
 }
 
-impl Hints {
+impl HintRequest {
     /// Finds the wanted hints that this kernel supports.
     ///
     /// # Errors
@@ -38,7 +38,7 @@ impl Hints {
     pub(super) fn find(hash: bool, time: bool) -> wirelane_os::Result<Self> {
         let find = |wanted: bool, name| -> wirelane_os::Result<_> {
             let found = if wanted { btf::kernel_function(name)? } else { None };
-            Ok(found.map(Source::Function))
+            Ok(found.map(HintSource::Function))
         };
         Ok(Self {
             hash: find(hash, "bpf_xdp_metadata_rx_hash")?,
@@ -107,7 +107,7 @@ impl Hints {
 }
 
 /// Calls a function that writes its answers to `first` and `second`; R0 is 0 on success.
-fn ask(asm: &mut Assembler, source: Source, context: Reg, first: i16, second: Option<i16>) {
+fn ask(asm: &mut Assembler, source: HintSource, context: Reg, first: i16, second: Option<i16>) {
     asm.emit(Insn::mov_reg(Reg::R1, context));
     for (register, at) in [Reg::R2, Reg::R3].into_iter().zip([Some(first), second]) {
         let Some(at) = at else { continue };
@@ -115,9 +115,9 @@ fn ask(asm: &mut Assembler, source: Source, context: Reg, first: i16, second: Op
         asm.emit(Insn::alu64(Alu::Add, register, i32::from(at)));
     }
     match source {
-        Source::Function(number) => asm.emit(Insn::call_kernel(number)),
+        HintSource::Function(number) => asm.emit(Insn::call_kernel(number)),
         #[cfg(test)]
-        Source::Answer(returns, one, other) => {
+        HintSource::Answer(returns, one, other) => {
             asm.extend(Insn::load64(Reg::R0, one));
             let size = if second.is_some() { Size::Word } else { Size::Double };
             asm.emit(Insn::store(size, Reg::R2, 0, Reg::R0));
@@ -142,12 +142,12 @@ const XDP_MD_DATA_META: i16 = 8;
 const XDP_ADJUST_META: i32 = 54;
 
 #[cfg(test)]
-impl Hints {
+impl HintRequest {
     /// Simulates a driver: return values of its functions, the time, the hash and its kind.
     pub(super) fn answered(returns: [i32; 2], time: u64, hash: (u32, u32)) -> Self {
         Self {
-            time: Some(Source::Answer(returns[0], time, 0)),
-            hash: Some(Source::Answer(returns[1], u64::from(hash.0), hash.1)),
+            time: Some(HintSource::Answer(returns[0], time, 0)),
+            hash: Some(HintSource::Answer(returns[1], u64::from(hash.0), hash.1)),
         }
     }
 }

@@ -13,7 +13,7 @@
 //! reserve. With more frames the working set would exceed the caches, and every packet would cost
 //! more. Ports with more than 16 queues have fewer frames per queue, at least 4096.
 
-use super::config::Switch;
+use super::config::AutoSwitch;
 
 /// How late a thread may wake, and the least time to busy-poll after a fast period, in nanoseconds.
 const LATENESS: u64 = 10_000_000;
@@ -29,7 +29,7 @@ const FIRST_SPIN: u64 = 500_000_000;
 
 /// Decides for one RX ring between busy-polling and sleep.
 pub(super) struct IdlePolicy {
-    spin: Switch,
+    spin: AutoSwitch,
     slots: u64,
     /// When the window began, and its packets so far.
     began: u64,
@@ -54,7 +54,7 @@ impl BusyTime {
 }
 
 impl IdlePolicy {
-    pub(super) fn new(spin: Switch, slots: u32) -> Self {
+    pub(super) fn new(spin: AutoSwitch, slots: u32) -> Self {
         Self { spin, slots: slots.into(), began: 0, packets: 0, busy: None }
     }
 
@@ -67,9 +67,9 @@ impl IdlePolicy {
     /// Whether to busy-poll the ring, which is empty at the time `now`.
     pub(super) fn busy_polls(&mut self, now: u64) -> bool {
         match self.spin {
-            Switch::On => return true,
-            Switch::Off => return false,
-            Switch::Auto => {}
+            AutoSwitch::On => return true,
+            AutoSwitch::Off => return false,
+            AutoSwitch::Auto => {}
         }
         if self.began == 0 {
             self.began = now;
@@ -98,10 +98,10 @@ mod tests {
     const START: u64 = 1 << 60;
 
     /// One that has been awake in vain at the beginning, by [`START`].
-    fn settled(spin: Switch, slots: u32) -> IdlePolicy {
+    fn settled(spin: AutoSwitch, slots: u32) -> IdlePolicy {
         let mut idle = IdlePolicy::new(spin, slots);
         let began = START - 2 * FIRST_SPIN;
-        if spin == Switch::Auto {
+        if spin == AutoSwitch::Auto {
             assert!(idle.busy_polls(began) && idle.busy_polls(began + FIRST_SPIN - 1));
             assert!(!idle.busy_polls(began + FIRST_SPIN) && !idle.busy_polls(START - 1));
         }
@@ -123,15 +123,15 @@ mod tests {
     #[test]
     fn a_rate_that_a_late_thread_would_not_survive_keeps_it_awake() {
         // 1 Mpps in bursts of half a millisecond: 10,000 during the lateness.
-        let mut idle = settled(Switch::Auto, SLOTS);
+        let mut idle = settled(AutoSwitch::Auto, SLOTS);
         let awake = watch(&mut idle, START, 1000, 500, 500_000);
         // The policy must see the first window before it decides.
         assert!((980..1000).contains(&awake), "{awake}");
         // Half as many: they fit.
-        let mut idle = settled(Switch::Auto, SLOTS);
+        let mut idle = settled(AutoSwitch::Auto, SLOTS);
         assert_eq!(watch(&mut idle, START, 1000, 250, 500_000), 0);
         // But not into a small ring.
-        let mut idle = settled(Switch::Auto, SLOTS / 4);
+        let mut idle = settled(AutoSwitch::Auto, SLOTS / 4);
         assert!(watch(&mut idle, START, 1000, 250, 500_000) > 980);
     }
 
@@ -139,7 +139,7 @@ mod tests {
     fn it_sleeps_when_it_was_awake_in_vain_for_as_long() {
         let last = |bursts: u64| START + bursts * 500_000;
         for (bursts, pause) in [(30, LATENESS), (1000, 490_000_000), (10_000, MAX_SPIN)] {
-            let mut idle = settled(Switch::Auto, SLOTS);
+            let mut idle = settled(AutoSwitch::Auto, SLOTS);
             watch(&mut idle, START, bursts, 500, 500_000);
             // A sender that pauses finds it awake.
             assert!(idle.busy_polls(last(bursts) + pause - WINDOW), "{bursts}");
@@ -153,7 +153,7 @@ mod tests {
 
     #[test]
     fn a_sender_that_is_slow_for_a_moment_finds_it_awake() {
-        let mut idle = settled(Switch::Auto, SLOTS);
+        let mut idle = settled(AutoSwitch::Auto, SLOTS);
         watch(&mut idle, START, 1000, 1000, 500_000);
         // 2 Mpps for half a second, half a million for 60 ms, and so on.
         for round in 0..10 {
@@ -165,7 +165,7 @@ mod tests {
 
     #[test]
     fn a_clock_that_is_set_back_does_not_keep_it_awake() {
-        let mut idle = settled(Switch::Auto, SLOTS);
+        let mut idle = settled(AutoSwitch::Auto, SLOTS);
         watch(&mut idle, START, 1000, 500, 500_000);
         assert!(!idle.busy_polls(START / 2));
         assert!(!idle.busy_polls(START / 2 + WINDOW));
@@ -173,9 +173,9 @@ mod tests {
 
     #[test]
     fn on_and_off_do_not_look_at_the_rate() {
-        let mut on = settled(Switch::On, SLOTS);
+        let mut on = settled(AutoSwitch::On, SLOTS);
         assert!(on.busy_polls(1) && on.busy_polls(START));
-        let mut off = settled(Switch::Off, SLOTS);
+        let mut off = settled(AutoSwitch::Off, SLOTS);
         assert_eq!(watch(&mut off, 0, 1000, 5000, 500_000), 0);
     }
 }

@@ -5,7 +5,8 @@
 //! | what | how it is known |
 //! |---|---|
 //! | ARP | EtherType |
-//! | neighbour discovery, and the multicast listener messages without which a snooping switch keeps it away | ICMPv6 types 130 to 137 |
+//! | neighbour discovery, and the multicast listener messages without which a snooping switch keeps
+//! it away | ICMPv6 types 130 to 137 |
 //! | SSH, DNS over TCP | port 22 or 53, of either side |
 //! | DNS, DHCP, DHCPv6 | UDP port 53, 67, 68, 546 or 547, of either side |
 //! | anything encrypted or signed | IPsec: ESP and AH, which may hold any of these |
@@ -33,7 +34,7 @@ pub fn keeps_tcp(ports: [u16; 2]) -> bool {
 
 /// How fields at variable offsets are read.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) enum Reading {
+pub(super) enum FieldReading {
     /// By a helper, which Linux 5.18 has.
     #[default]
     Helper,
@@ -44,9 +45,9 @@ pub(super) enum Reading {
 /// Emits the test. The context is in R6, which is preserved; R0 to R5, R7 to R9 and 8 bytes below
 /// the end of the stack frame are overwritten. Jumps to `host` for a management packet, and
 /// continues after the last instruction for any other.
-pub(super) fn keep(asm: &mut Assembler, host: Label, reading: Reading) {
+pub(super) fn keep(asm: &mut Assembler, host: Label, reading: FieldReading) {
     let [other, ports, ports_beyond, extensions, icmp6] = std::array::from_fn(|_| asm.label());
-    let walk = Walk { reading, host, other, ports, ports_beyond, extensions, icmp6 };
+    let walk = TestLabels { reading, host, other, ports, ports_beyond, extensions, icmp6 };
 
     asm.emit(Insn::load(Size::Word, PACKET, CONTEXT, XDP_MD_DATA));
     asm.emit(Insn::load(Size::Word, END, CONTEXT, XDP_MD_DATA_END));
@@ -114,8 +115,8 @@ const END: Reg = Reg::R9;
 const READ: i16 = -8;
 
 /// Labels of the parts of the test.
-struct Walk {
-    reading: Reading,
+struct TestLabels {
+    reading: FieldReading,
     /// For a management packet.
     host: Label,
     /// For any other packet.
@@ -130,7 +131,7 @@ struct Walk {
     icmp6: Label,
 }
 
-impl Walk {
+impl TestLabels {
     /// Continues if the packet has `length` bytes.
     fn present(&self, asm: &mut Assembler, length: i16) {
         asm.emit(Insn::mov_reg(SECOND, PACKET));
@@ -287,7 +288,7 @@ impl Walk {
 
     /// Reads `length` bytes at `OFFSET`: 1 or 4.
     fn read(&self, asm: &mut Assembler, length: i32) {
-        if self.reading == Reading::Pointer {
+        if self.reading == FieldReading::Pointer {
             let size = if length == 1 { Size::Byte } else { Size::Word };
             asm.emit(Insn::load(Size::Word, FIRST, CONTEXT, XDP_MD_DATA));
             asm.emit(Insn::alu64_reg(Alu::Add, FIRST, OFFSET));

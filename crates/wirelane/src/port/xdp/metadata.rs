@@ -3,8 +3,8 @@
 
 use wirelane_os::OsError;
 
-use super::config::Switch;
-use super::hints::Hints;
+use super::config::AutoSwitch;
+use super::hints::HintRequest;
 use super::mode::Mode;
 use super::plan::XdpPlan;
 use super::program::Attachment;
@@ -16,13 +16,13 @@ impl XdpPlan {
     /// Whether it is an error if the driver provides no metadata.
     pub(super) fn must_ask(&self) -> bool {
         let config = &self.config;
-        [config.tags, config.rx_hash, config.rx_timestamps].contains(&Switch::On)
+        [config.tags, config.rx_hash, config.rx_timestamps].contains(&AutoSwitch::On)
             || self.must_keep_tags()
     }
 
     /// Whether stripped tags must be restored although the user did not set `tags=on`.
     fn must_keep_tags(&self) -> bool {
-        self.intact && self.config.tags == Switch::Auto && self.strips_tags()
+        self.intact && self.config.tags == AutoSwitch::Auto && self.strips_tags()
     }
 
     /// How to restore VLAN tags, if wanted and possible.
@@ -30,8 +30,8 @@ impl XdpPlan {
     /// # Errors
     /// Tags are required, but cannot be restored.
     pub(super) fn tags(&self, mode: Mode) -> Result<Option<Tags>> {
-        let must = self.config.tags == Switch::On;
-        if !self.receive || !must && (self.config.tags == Switch::Off || !self.strips_tags()) {
+        let must = self.config.tags == AutoSwitch::On;
+        if !self.receive || !must && (self.config.tags == AutoSwitch::Off || !self.strips_tags()) {
             return Ok(None);
         }
         let tags = match self.offers.tells_tags(mode) {
@@ -83,14 +83,17 @@ impl XdpPlan {
     ///
     /// # Errors
     /// Something required is impossible.
-    pub(super) fn hints(&self, mode: Mode) -> Result<Hints> {
+    pub(super) fn hints(&self, mode: Mode) -> Result<HintRequest> {
         let (hash, time) = (self.config.rx_hash, self.config.rx_timestamps);
-        if !self.receive || (hash, time) == (Switch::Off, Switch::Off) {
-            return Ok(Hints::default());
+        if !self.receive || (hash, time) == (AutoSwitch::Off, AutoSwitch::Off) {
+            return Ok(HintRequest::default());
         }
         let told = [self.offers.tells_hashes(mode), self.offers.tells_times(mode)];
-        let asked = Hints::find(hash != Switch::Off && told[0], time != Switch::Off && told[1]);
-        let must = hash == Switch::On || time == Switch::On;
+        let asked = HintRequest::find(
+            hash != AutoSwitch::Off && told[0],
+            time != AutoSwitch::Off && told[1],
+        );
+        let must = hash == AutoSwitch::On || time == AutoSwitch::On;
         let asked = match asked {
             Err(error) if must => return Err(self.undescribed("what it knows of packets", error)),
             asked => asked.unwrap_or_default(),
@@ -99,7 +102,7 @@ impl XdpPlan {
             (hash, asked.hash(), told[0], HASHES, "rx_hash"),
             (time, asked.time(), told[1], TIMES, "rx_timestamps"),
         ];
-        match missing.iter().find(|(wish, had, ..)| *wish == Switch::On && !had) {
+        match missing.iter().find(|(wish, had, ..)| *wish == AutoSwitch::On && !had) {
             Some((.., told, what, option)) => {
                 let why = match told {
                     true => "this kernel cannot report it".into(),
@@ -149,7 +152,7 @@ impl XdpPlan {
             (self.config.rx_hash, hints.hash(), HASHES, "rx_hash"),
             (self.config.rx_timestamps, hints.time(), TIMES, "rx_timestamps"),
         ] {
-            if wish == Switch::Auto && !had {
+            if wish == AutoSwitch::Auto && !had {
                 let why = unread().map_or_else(|| self.tells_none(mode), |error| error.to_string());
                 notes.push(format!("received packets have no {what} ({option}=auto): {why}"));
             }

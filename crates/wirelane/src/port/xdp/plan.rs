@@ -7,7 +7,7 @@ use super::mask::check_mask;
 use super::mode::Mode;
 use super::negotiate::DeviceOffers;
 use super::program::Verdicts;
-use super::queue::Request;
+use super::queue::QueueRequest;
 use crate::error::{Error, Result};
 use crate::filter;
 use crate::mask::{Class, QueueMask};
@@ -27,7 +27,7 @@ pub(super) struct XdpPlan {
     pub(super) offers: DeviceOffers,
     pub(super) shape: Shape,
     /// One per queue.
-    pub(super) requests: Vec<Request>,
+    pub(super) requests: Vec<QueueRequest>,
     pub(super) receive: bool,
     pub(super) transmit: bool,
     /// The port forwards received packets and must not change them.
@@ -89,7 +89,7 @@ impl XdpPlan {
         let mut numbers: Vec<u16> = rx.iter().chain(&tx).copied().collect();
         numbers.sort_unstable();
         numbers.dedup();
-        let request = |number| Request {
+        let request = |number| QueueRequest {
             number,
             receive: rx.contains(&number),
             transmit: tx.contains(&number),
@@ -140,7 +140,8 @@ impl XdpPlan {
     }
 
     fn bytes_with(&self, shape: &Shape) -> usize {
-        let pools = |request: &Request| self.config.pools(shape, request.receive, request.transmit);
+        let pools =
+            |request: &QueueRequest| self.config.pools(shape, request.receive, request.transmit);
         self.requests.iter().map(|request| pools(request).bytes()).sum()
     }
 
@@ -170,7 +171,7 @@ impl XdpPlan {
     /// The region is too small.
     pub(super) fn carve(&self, region: &Region) -> Result<Vec<QueuePools>> {
         let pool = |config: Option<_>| config.map(|config| Pool::in_region(region, config));
-        let carve = |request: &Request| {
+        let carve = |request: &QueueRequest| {
             let pools = self.config.pools(&self.shape, request.receive, request.transmit);
             Ok(QueuePools {
                 rx: pool(pools.rx).transpose()?,

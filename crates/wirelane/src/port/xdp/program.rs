@@ -1,7 +1,8 @@
 //! The XDP program of a port: gives packets to the port's sockets or to the host.
 //!
 //! ```text
-//!   packet ─▶ socket for its queue? ─▶ tag put back ─▶ management? ─▶ filter ─▶ hints ─▶ XSKMAP[queue]
+//!   packet ─▶ socket for its queue? ─▶ tag put back ─▶ management? ─▶ filter ─▶ hints ─▶
+//!   XSKMAP[queue]
 //!                  │ no                                   │ yes, or    │ no
 //!                  ▼                                      ▼ unclear    ▼
 //!                host ◀────────────────────────── tag taken out ◀──────┘
@@ -25,8 +26,8 @@ use wirelane_os::bpf::{
 };
 use wirelane_os::{netns, privilege};
 
-use super::hints::Hints;
-use super::management::{self, Reading};
+use super::hints::HintRequest;
+use super::management::{self, FieldReading};
 use super::negotiate;
 use super::tags::Tags;
 use crate::error::{Error, Result};
@@ -59,7 +60,7 @@ pub(super) struct Target<'a> {
     pub tags: Option<Tags>,
     /// Metadata to request from the driver for each packet for a socket. Empty in
     /// [`XdpMode::Generic`].
-    pub hints: Hints,
+    pub hints: HintRequest,
 }
 
 impl Target<'_> {
@@ -75,20 +76,20 @@ pub(super) struct Attachment {
     link: Link,
     sockets: Map,
     interface: String,
-    recipe: Recipe,
+    recipe: ProgramProperties,
     /// The namespace of the interface, for programs that are bound to it.
     namespace: Option<OwnedFd>,
 }
 
 /// Properties that all programs of a port have.
 #[derive(Clone, Copy, Debug, Default)]
-struct Recipe {
+struct ProgramProperties {
     multi_buffer: bool,
     tags: Option<Tags>,
-    hints: Hints,
+    hints: HintRequest,
     /// The interface that provides the metadata, if any.
     asked: Option<u32>,
-    reading: Reading,
+    reading: FieldReading,
 }
 
 impl Attachment {
@@ -104,7 +105,13 @@ impl Attachment {
             .map_err(|error| refused(target.interface, error))?;
         let Target { multi_buffer, tags, hints, .. } = *target;
         let asked = target.asks().then_some(target.ifindex);
-        let recipe = Recipe { multi_buffer, tags, hints, asked, reading: Reading::default() };
+        let recipe = ProgramProperties {
+            multi_buffer,
+            tags,
+            hints,
+            asked,
+            reading: FieldReading::default(),
+        };
         let program = load(target.interface, &sockets, verdicts, recipe)?;
         let namespace = asked.map(|_| netns::current()).transpose();
         let namespace = namespace.map_err(|error| Error::os(target.interface, error))?;
@@ -151,7 +158,7 @@ impl Attachment {
     }
 
     /// The metadata that it requests for each packet for a socket.
-    pub(super) fn hints(&self) -> Hints {
+    pub(super) fn hints(&self) -> HintRequest {
         self.recipe.hints
     }
 
@@ -193,19 +200,29 @@ impl Attachment {
 
 /// Assembles and loads the program that applies `verdicts`. If the kernel lacks a helper for a part
 /// (`EINVAL`), loads a program without that helper.
-fn load(interface: &str, sockets: &Map, verdicts: &Verdicts, recipe: Recipe) -> Result<Program> {
+fn load(
+    interface: &str,
+    sockets: &Map,
+    verdicts: &Verdicts,
+    recipe: ProgramProperties,
+) -> Result<Program> {
     let loaded = load_as(interface, sockets, verdicts, recipe);
     let is_unknown = |error: &Error| error.errno() == Some(Errno::INVAL.raw_os_error());
     match loaded {
         Err(error) if is_unknown(&error) && verdicts.keep_management && !recipe.multi_buffer => {
-            let older = Recipe { reading: Reading::Pointer, ..recipe };
+            let older = ProgramProperties { reading: FieldReading::Pointer, ..recipe };
             load_as(interface, sockets, verdicts, older).map_err(|_| error)
         }
         loaded => loaded,
     }
 }
 
-fn load_as(interface: &str, sockets: &Map, verdicts: &Verdicts, recipe: Recipe) -> Result<Program> {
+fn load_as(
+    interface: &str,
+    sockets: &Map,
+    verdicts: &Verdicts,
+    recipe: ProgramProperties,
+) -> Result<Program> {
     let insns = assemble(interface, sockets.as_fd().as_raw_fd(), verdicts, recipe)?;
     let mut load = Load::new(ProgramType::Xdp, NAME, &insns);
     load.frags = recipe.multi_buffer;
@@ -227,11 +244,11 @@ fn assemble(
     interface: &str,
     sockets: i32,
     verdicts: &Verdicts,
-    recipe: Recipe,
+    recipe: ProgramProperties,
 ) -> Result<Vec<Insn>> {
     let mut asm = Assembler::new();
     let (host, pass) = (asm.label(), asm.label());
-    let Recipe { tags, hints, .. } = recipe;
+    let ProgramProperties { tags, hints, .. } = recipe;
     let selective =
         verdicts.keep_management || verdicts.filter.is_some() || tags.is_some() || hints.any();
     asm.emit(Insn::mov_reg(CONTEXT, Reg::R1));

@@ -18,19 +18,19 @@ struct Trial {
 
 impl Trial {
     fn new(plan: &Verdicts) -> Trial {
-        Self::reading(Reading::default(), plan)
+        Self::reading(FieldReading::default(), plan)
     }
 
     /// As kernels before 5.18 load it.
     fn of_old(plan: &Verdicts) -> Trial {
-        Self::reading(Reading::Pointer, plan)
+        Self::reading(FieldReading::Pointer, plan)
     }
 
-    fn reading(reading: Reading, plan: &Verdicts) -> Trial {
+    fn reading(reading: FieldReading, plan: &Verdicts) -> Trial {
         let sockets = Map::create(MapKind::Xsk, "sockets", 4, 1).unwrap();
         let socket = xdp_socket();
         sockets.set_socket(0, socket.as_fd()).unwrap();
-        let recipe = Recipe { reading, ..Recipe::default() };
+        let recipe = ProgramProperties { reading, ..ProgramProperties::default() };
         let program = load("trial", &sockets, plan, recipe).unwrap();
         Trial { program, _sockets: sockets, _socket: socket }
     }
@@ -314,7 +314,7 @@ fn privileged_a_queue_without_a_socket_is_the_hosts() {
     {
         let sockets = Map::create(MapKind::Xsk, "sockets", 4, 2).unwrap();
         let socket = xdp_socket();
-        let program = load("trial", &sockets, &plan, Recipe::default()).unwrap();
+        let program = load("trial", &sockets, &plan, ProgramProperties::default()).unwrap();
         let run = || program.test_run(&packets::udp6(1).build(), None, 1).unwrap().result;
         assert_eq!(run(), XdpAction::Pass as u32);
         sockets.set_socket(1, socket.as_fd()).unwrap();
@@ -327,11 +327,11 @@ fn privileged_a_queue_without_a_socket_is_the_hosts() {
 }
 
 /// The hints and the packet that the program outputs when a driver provides `hints`.
-fn handed_on(plan: &Verdicts, hints: Hints, frame: &[u8]) -> (u32, Vec<u8>) {
+fn handed_on(plan: &Verdicts, hints: HintRequest, frame: &[u8]) -> (u32, Vec<u8>) {
     let sockets = Map::create(MapKind::Xsk, "sockets", 4, 1).unwrap();
     let socket = xdp_socket();
     sockets.set_socket(0, socket.as_fd()).unwrap();
-    let recipe = Recipe { hints, ..Recipe::default() };
+    let recipe = ProgramProperties { hints, ..ProgramProperties::default() };
     let outcome = load("trial", &sockets, plan, recipe).unwrap().test_run(frame, None, 1).unwrap();
     (outcome.result, outcome.output)
 }
@@ -352,7 +352,7 @@ fn privileged_what_the_driver_answers_lies_before_the_packet() {
         ([NO_DATA, 0], l4, (0, hash, hashed | l4)),
         ([0, 0], 0x1_8010, (time, hash, hashed | 0x10)),
     ] {
-        let hints = Hints::answered(returns, time, (hash, kind));
+        let hints = HintRequest::answered(returns, time, (hash, kind));
         let (result, output) = handed_on(&management(), hints, &frame);
         assert_eq!(result, XdpAction::Redirect as u32);
         let (time, hash, marks) = expected;
@@ -361,12 +361,13 @@ fn privileged_what_the_driver_answers_lies_before_the_packet() {
     }
     // A driver that knows nothing leaves no number that could be taken for one.
     for returns in [[0, NO_DATA], [NO_DATA; 2]] {
-        let (_, output) = handed_on(&management(), Hints::answered(returns, 0, (0, l4)), &frame);
+        let (_, output) =
+            handed_on(&management(), HintRequest::answered(returns, 0, (0, l4)), &frame);
         assert_eq!(output[..12], [0; 12]);
         assert_eq!(output[12..16], present.to_ne_bytes(), "{returns:?}");
     }
     // A packet for the host has no hints before it.
-    let hints = Hints::answered([0, 0], time, (hash, l4));
+    let hints = HintRequest::answered([0, 0], time, (hash, l4));
     let ssh = ethernet(&[], V6, &ipv6(TCP, &ports(22, 40_000)));
     assert_eq!(handed_on(&management(), hints, &ssh), (XdpAction::Pass as u32, ssh));
 }

@@ -17,7 +17,7 @@ use crate::ring::cursor::{Consumer, Producer};
 
 /// A socket with its rings. It is closed when no end and no port uses it any more; the kernel's
 /// chunks then return to their pools.
-pub(super) struct Queue {
+pub(super) struct XdpQueue {
     /// `None` while it is being closed.
     socket: Option<XskSocket>,
     pub(super) number: u16,
@@ -44,7 +44,7 @@ pub(super) struct Gauge {
 
 /// The ends to open of one queue.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Request {
+pub(super) struct QueueRequest {
     pub(super) number: u16,
     pub(super) receive: bool,
     pub(super) transmit: bool,
@@ -68,7 +68,7 @@ impl Requests {
     }
 }
 
-impl Queue {
+impl XdpQueue {
     /// Opens a socket and sets up its rings. Registers a UMEM if it is the `owner`. The socket is
     /// not bound, so it receives no packets. With `requests` the UMEM has room for metadata before
     /// packets to send.
@@ -76,7 +76,7 @@ impl Queue {
     /// # Errors
     /// The system refuses.
     pub(super) fn create(
-        request: Request,
+        request: QueueRequest,
         config: &Config,
         shape: &Shape,
         region: &Region,
@@ -158,7 +158,7 @@ impl Queue {
     /// The cursor of a ring that the kernel fills.
     ///
     /// # Safety
-    /// As [`Queue::producer`].
+    /// As [`XdpQueue::producer`].
     pub(super) unsafe fn consumer<K: Consumed>(ring: &MappedRing<K>) -> Consumer {
         let (producer, consumer) = words(ring);
         // SAFETY: the words are valid while the ring is, and the kernel never consumes here.
@@ -166,7 +166,7 @@ impl Queue {
     }
 }
 
-impl Drop for Queue {
+impl Drop for XdpQueue {
     fn drop(&mut self) {
         // The socket first: after closing, the kernel no longer uses its chunks. In zero copy the
         // device may use them for a moment (`xp_release_deferred`). This is harmless: chunks of a
@@ -186,7 +186,7 @@ impl Drop for Queue {
 pub(super) struct QueueGauge {
     pub(super) pools: Vec<PoolGauge>,
     pub(super) gauge: Arc<Gauge>,
-    pub(super) queue: std::sync::Weak<Queue>,
+    pub(super) queue: std::sync::Weak<XdpQueue>,
 }
 
 impl QueueGauge {

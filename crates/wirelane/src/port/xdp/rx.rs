@@ -8,8 +8,8 @@ use rustix::io::Errno;
 use wirelane_os::clock;
 use wirelane_os::xdp::XDP_PKT_CONTD;
 
-use super::config::Switch;
-use super::control::Handle;
+use super::config::AutoSwitch;
+use super::control::XdpControl;
 use super::fill::{FillRing, PORTION};
 use super::idle::IdlePolicy;
 use crate::error::{Error, Result};
@@ -31,16 +31,16 @@ const LONGEST_SLEEP: Duration = Duration::from_millis(50);
 const STARVED: Duration = Duration::from_millis(1);
 
 /// The parts of a receiver.
-pub(super) struct Setup {
+pub(super) struct XdpRxParts {
     pub(super) fill: FillRing,
     /// Frames for packets received in pieces; `None` if packets have one piece.
     pub(super) whole: Option<Pool>,
     pub(super) counters: Arc<RxCounters>,
-    pub(super) handle: Arc<Handle>,
+    pub(super) handle: Arc<XdpControl>,
     pub(super) snaplen: u32,
     pub(super) busy: bool,
     /// Busy-poll an empty ring instead of sleeping.
-    pub(super) spin: Switch,
+    pub(super) spin: AutoSwitch,
     /// Local packets may have partial checksums, which AF_XDP does not mark.
     pub(super) local: bool,
     /// The program puts hints before packets.
@@ -51,9 +51,9 @@ pub(super) struct Setup {
 pub(super) struct Receiver<const PIECES: bool> {
     rx: Consumer,
     fill: FillRing,
-    assembly: Option<Assembly>,
+    assembly: Option<PieceAssembly>,
     counters: Arc<RxCounters>,
-    handle: Arc<Handle>,
+    handle: Arc<XdpControl>,
     snaplen: u32,
     busy: bool,
     idle: IdlePolicy,
@@ -69,7 +69,7 @@ pub(super) struct Receiver<const PIECES: bool> {
 }
 
 /// Assembles packets from pieces.
-struct Assembly {
+struct PieceAssembly {
     pool: Pool,
     /// The incomplete packet.
     open: Open,
@@ -90,15 +90,15 @@ impl<const PIECES: bool> Receiver<PIECES> {
     ///
     /// # Safety
     /// The queue has no other receiver.
-    pub(super) unsafe fn new(setup: Setup) -> Option<Self> {
+    pub(super) unsafe fn new(setup: XdpRxParts) -> Option<Self> {
         let ring = setup.fill.queue.rx.as_ref()?;
         let size = ring.size();
         Some(Self {
             // SAFETY: by the contract; the queue is a part of the fill ring, which is dropped
             // later.
-            rx: unsafe { super::queue::Queue::consumer(ring) },
+            rx: unsafe { super::queue::XdpQueue::consumer(ring) },
             fill: setup.fill,
-            assembly: setup.whole.map(|pool| Assembly {
+            assembly: setup.whole.map(|pool| PieceAssembly {
                 pool,
                 open: Open::None,
                 hints: setup.hints,
@@ -281,7 +281,7 @@ impl<const PIECES: bool> Receive for Receiver<PIECES> {
     }
 }
 
-impl Assembly {
+impl PieceAssembly {
     /// The packet, if `piece` completes it.
     #[inline]
     fn add(&mut self, mut piece: Frame, more: bool) -> Option<Frame> {

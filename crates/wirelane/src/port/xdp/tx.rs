@@ -17,9 +17,9 @@ use wirelane_os::xdp::{
 };
 
 use super::config::{Shape, TX_HEADROOM};
-use super::control::Handle;
+use super::control::XdpControl;
 use super::launch::LaunchClock;
-use super::queue::{Queue, Requests};
+use super::queue::{Requests, XdpQueue};
 use crate::error::{Error, Result};
 use crate::frame::{Batch, Frame};
 use crate::mask::Class;
@@ -69,14 +69,14 @@ pub(super) struct Transmitter {
     /// Completions of frames that were not being sent.
     strangers: u64,
     counters: Arc<TxCounters>,
-    handle: Arc<Handle>,
+    handle: Arc<XdpControl>,
     /// Dropped after the cursors, which point into it.
-    queue: Arc<Queue>,
+    queue: Arc<XdpQueue>,
 }
 
 /// How one frame is sent.
 #[derive(Clone, Copy)]
-enum Way {
+enum SendMethod {
     /// In place, in this many pieces.
     Direct(u32),
     /// By copy, in this many pieces.
@@ -85,7 +85,7 @@ enum Way {
     Refused,
 }
 
-impl Way {
+impl SendMethod {
     fn pieces(self) -> u32 {
         match self {
             Self::Direct(pieces) | Self::Copied(pieces) => pieces,
@@ -105,17 +105,17 @@ impl Transmitter {
     /// # Safety
     /// The queue has no other transmitter.
     pub(super) unsafe fn new(
-        queue: Arc<Queue>,
+        queue: Arc<XdpQueue>,
         pool: Pool,
         shape: Shape,
         (flagged, requests, launches): (bool, Requests, Option<LaunchClock>),
         counters: Arc<TxCounters>,
-        handle: Arc<Handle>,
+        handle: Arc<XdpControl>,
     ) -> Option<Self> {
         let ring = queue.tx.as_ref()?;
         // SAFETY: by the contract; the queue is dropped after the cursors.
         let (tx, completion) =
-            unsafe { (Queue::producer(ring), Queue::consumer(&queue.completion)) };
+            unsafe { (XdpQueue::producer(ring), XdpQueue::consumer(&queue.completion)) };
         // A device has a separate clock.
         let ahead = if queue.is_zero_copy() { 0 } else { clock::tai_offset_ns() };
         Some(Self {
@@ -143,26 +143,26 @@ impl Transmitter {
 
     /// How `frame` is sent.
     #[inline(always)]
-    fn way(&self, frame: &Frame) -> Way {
+    fn way(&self, frame: &Frame) -> SendMethod {
         let len = frame.len();
         if self.requests.checksums && frame.checksum().is_some_and(|place| !place.is_inside(len)) {
-            return Way::Refused;
+            return SendMethod::Refused;
         }
         if !self.takes(frame.data()) {
-            return Way::Refused;
+            return SendMethod::Refused;
         }
         let Some(at) = self.queue.region.address(frame) else {
             // Copies start at the same offset in every chunk.
-            return Way::Copied(self.pieces_of(u64::from(TX_HEADROOM), len as u64));
+            return SendMethod::Copied(self.pieces_of(u64::from(TX_HEADROOM), len as u64));
         };
         if self.requests.any() && self.has_no_room(frame, at) {
-            return Way::Copied(1);
+            return SendMethod::Copied(1);
         }
         match self.pieces_of(at, len as u64) {
-            1 => Way::Direct(1),
-            pieces if self.shape.pieces => Way::Direct(pieces),
+            1 => SendMethod::Direct(1),
+            pieces if self.shape.pieces => SendMethod::Direct(pieces),
             // It crosses a boundary of the kernel's chunks.
-            _ => Way::Copied(1),
+            _ => SendMethod::Copied(1),
         }
     }
 
@@ -404,8 +404,8 @@ impl Transmit for Transmitter {
         let (mut used, mut sent, mut strange, mut copied) = (0, 0, 0, 0);
         for mut frame in batch.drain(taken) {
             match self.way(&frame) {
-                Way::Direct(_) => {}
-                Way::Copied(_) => {
+                SendMethod::Direct(_) => {}
+                SendMethod::Copied(_) => {
                     let copy = self.copies.pop().and_then(|mut copy| {
                         let left = frame.offload().unwrap_or_default();
                         let fits = copy.fill(frame.data()) && copy.set_offload(left);
@@ -419,12 +419,12 @@ impl Transmit for Transmitter {
                     copied += 1;
                     frame = copy;
                 }
-                Way::Refused if self.takes(frame.data()) => {
+                SendMethod::Refused if self.takes(frame.data()) => {
                     self.counters.unfinished.add(1);
                     self.counters.errors.add(1);
                     continue;
                 }
-                Way::Refused => {
+                SendMethod::Refused => {
                     strange += 1;
                     continue;
                 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::held::Held;
 use super::limits::Limits;
-use super::packet::{Packet, Unmergeable};
+use super::packet::{MergeablePacket, Unmergeable};
 use super::stats::{Alone, CoalesceCounters, Flush};
 use super::store::{Copies, Store};
 use crate::frame::{MAX_PACKET, Offload};
@@ -100,7 +100,7 @@ impl<B> Coalescer<B> {
             return self.pass(packet, Alone::Offload, store);
         }
         self.counters.packets.add(1);
-        let parsed = match Packet::parse(S::bytes(&packet), partial, &self.limits) {
+        let parsed = match MergeablePacket::parse(S::bytes(&packet), partial, &self.limits) {
             Ok(parsed) => parsed,
             Err(kind) => {
                 let reason = kind.reason();
@@ -148,7 +148,7 @@ impl<B> Coalescer<B> {
         self.counters.alone(reason).add(1);
         // With both protocols off, parsing only finds the flow.
         let limits = Limits { tcp: false, udp: false, ..self.limits };
-        if let Err(kind) = Packet::parse(S::bytes(&packet), None, &limits) {
+        if let Err(kind) = MergeablePacket::parse(S::bytes(&packet), None, &limits) {
             self.flush_flow(&kind, store);
         }
         store.pass(packet);

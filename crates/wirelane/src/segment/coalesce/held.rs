@@ -5,7 +5,7 @@ use wirelane_wire::flow::Addresses;
 use wirelane_wire::{Ports, Protocol, TcpFlags, ipv4, ipv6, tcp, udp};
 
 use super::limits::{Limits, MAX_DATAGRAMS};
-use super::packet::{Flow, Packet, networks, own_place, pseudo};
+use super::packet::{MergeFlow, MergeablePacket, networks, own_place, pseudo};
 use super::stats::Flush;
 use super::store::Store;
 use crate::frame::{Gso, Offload};
@@ -68,7 +68,7 @@ impl<B> Held<B> {
     }
 
     /// Starts with `packet`. The caller puts its bytes into [`Held::buffer`].
-    pub(super) fn start(&mut self, packet: &Packet<'_>, now: u64) {
+    pub(super) fn start(&mut self, packet: &MergeablePacket<'_>, now: u64) {
         self.mss = packet.payload().len();
         let (sequence, flags) =
             packet.tcp.map_or((0, TcpFlags::default()), |fields| (fields.sequence, fields.flags));
@@ -125,7 +125,7 @@ impl<B> Held<B> {
         self.mss
     }
 
-    pub(super) fn is_flow<S: Store<Buffer = B>>(&self, flow: &Flow<'_>) -> bool {
+    pub(super) fn is_flow<S: Store<Buffer = B>>(&self, flow: &MergeFlow<'_>) -> bool {
         self.ports == flow.ports
             && self.protocol == flow.protocol
             && self.addresses == flow.addresses
@@ -152,7 +152,7 @@ impl<B> Held<B> {
     /// The reason why it cannot be added.
     pub(super) fn merge<S: Store<Buffer = B>>(
         &mut self,
-        packet: &Packet<'_>,
+        packet: &MergeablePacket<'_>,
         limits: &Limits,
         store: &mut S,
     ) -> Result<Option<Flush>, Flush> {
@@ -197,7 +197,7 @@ impl<B> Held<B> {
 
     /// Whether the identification is fixed; `None` if `packet` has an identification that does not
     /// fit.
-    fn identification(&self, packet: &Packet<'_>) -> Option<bool> {
+    fn identification(&self, packet: &MergeablePacket<'_>) -> Option<bool> {
         let fixed = packet.dont_fragment && packet.id == self.id;
         let counts = packet.id == self.id.wrapping_add(self.segments as u16);
         match self.segments {
@@ -211,7 +211,7 @@ impl<B> Held<B> {
 
     /// Whether CWR is on the first packet only; `None` if the flags of `packet` do not fit. PSH and
     /// FIN may end the frame, CWR may be on the first packet (RFC 3168) or on all (RFC 9768).
-    fn congestion(&self, packet: &Packet<'_>) -> Option<bool> {
+    fn congestion(&self, packet: &MergeablePacket<'_>) -> Option<bool> {
         let Some(fields) = packet.tcp else { return Some(false) };
         let ends = TcpFlags::PSH.with(TcpFlags::FIN);
         let varies = ends.with(TcpFlags::CWR);

@@ -16,10 +16,10 @@ const ADDRESSES: usize = 12;
 
 /// A packet that can be merged, if it fits the held packets before it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Packet<'a> {
+pub(super) struct MergeablePacket<'a> {
     /// The whole frame, which ends with the payload.
     pub(super) frame: &'a [u8],
-    pub(super) flow: Flow<'a>,
+    pub(super) flow: MergeFlow<'a>,
     /// Offset of the IP header.
     pub(super) network: usize,
     /// Offset of the transport header.
@@ -47,7 +47,7 @@ pub(super) struct TcpFields {
 
 /// The identity of a flow.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Flow<'a> {
+pub(super) struct MergeFlow<'a> {
     /// The Ethernet header with all tags. Only its [`networks`] belong to the identity.
     pub(super) link: &'a [u8],
     pub(super) addresses: Addresses,
@@ -59,7 +59,7 @@ pub(super) struct Flow<'a> {
 #[derive(Debug)]
 pub(super) enum Unmergeable<'a> {
     /// The whole flow.
-    Flow(Flow<'a>, Alone),
+    Flow(MergeFlow<'a>, Alone),
     /// Only its addresses.
     Addresses(Addresses, Alone),
     /// Nothing.
@@ -81,7 +81,7 @@ impl Unmergeable<'_> {
     }
 }
 
-impl<'a> Packet<'a> {
+impl<'a> MergeablePacket<'a> {
     /// Parses a packet and verifies its checksums. A partial checksum, at `partial`, is not
     /// verified, because the packet was not transmitted yet
     /// (`__skb_gro_checksum_validate_needed()`).
@@ -126,7 +126,7 @@ impl<'a> Packet<'a> {
             return Err(unknown(Alone::OtherProtocol));
         };
         let link = frame.get(..network).unwrap_or_default();
-        let flow = Flow { link, addresses, ports, protocol: upper.protocol };
+        let flow = MergeFlow { link, addresses, ports, protocol: upper.protocol };
         let known = |reason| Unmergeable::Flow(flow, reason);
         let is_tcp = upper.protocol == Protocol::TCP;
         if !(if is_tcp { limits.tcp } else { limits.udp }) {
@@ -240,11 +240,11 @@ fn urgent_pointer(segment: &[u8]) -> u16 {
     field.map_or(0, |field| u16::from_be_bytes(*field))
 }
 
-fn verifies(flow: &Flow<'_>, segment: &[u8]) -> bool {
+fn verifies(flow: &MergeFlow<'_>, segment: &[u8]) -> bool {
     pseudo_of(flow, segment).plus(checksum::sum(segment)).is_valid()
 }
 
-fn pseudo_of(flow: &Flow<'_>, segment: &[u8]) -> Sum {
+fn pseudo_of(flow: &MergeFlow<'_>, segment: &[u8]) -> Sum {
     pseudo(&flow.addresses, flow.protocol, segment.len())
 }
 

@@ -124,7 +124,7 @@ impl Cursor {
             checksum::sums(payload, unit, sums);
         }
 
-        let run = Run::<COPY, B, _> {
+        let run = SegmentRun::<COPY, B, _> {
             cursor: self,
             frame,
             payload,
@@ -146,7 +146,7 @@ impl Cursor {
 
 /// Contiguous pieces of the cursor's length, whose headers are written. With `COPY`, their payloads
 /// are copied after the headers, and summed at the same time.
-struct Run<'a, const COPY: bool, B, E> {
+struct SegmentRun<'a, const COPY: bool, B, E> {
     cursor: &'a Cursor,
     frame: &'a [u8],
     payload: &'a [u8],
@@ -158,23 +158,23 @@ struct Run<'a, const COPY: bool, B, E> {
 }
 
 /// A run of header blocks that are copied as `N` bytes.
-struct Blocks<'a, const COPY: bool, B, E, const N: usize>(Run<'a, COPY, B, E>);
+struct HeaderBlocks<'a, const COPY: bool, B, E, const N: usize>(SegmentRun<'a, COPY, B, E>);
 
-impl<'a, const COPY: bool, B, E> Run<'a, COPY, B, E> {
-    fn blocks_of<const N: usize>(self) -> Blocks<'a, COPY, B, E, N> {
-        Blocks(self)
+impl<'a, const COPY: bool, B, E> SegmentRun<'a, COPY, B, E> {
+    fn blocks_of<const N: usize>(self) -> HeaderBlocks<'a, COPY, B, E, N> {
+        HeaderBlocks(self)
     }
 }
 
 impl<const COPY: bool, B: AsMut<[u8]>, E: FnMut(&mut B, Segment), const N: usize> Visitor
-    for Blocks<'_, COPY, B, E, N>
+    for HeaderBlocks<'_, COPY, B, E, N>
 {
     /// The number of blocks written.
     type Output = usize;
 
     #[inline(always)]
     fn visit(self, headers: impl Header) -> usize {
-        let Run { cursor, frame, payload, sums, buffers, offload, mut each } = self.0;
+        let SegmentRun { cursor, frame, payload, sums, buffers, offload, mut each } = self.0;
         let (header_len, unit) = (cursor.template.header_len(false), cursor.unit);
         let mut block = [0; N];
         cursor.template.copy_headers(frame, &mut block);

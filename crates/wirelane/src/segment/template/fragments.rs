@@ -5,14 +5,14 @@ use wirelane_wire::{Fragment, Protocol, ipv4, ipv6, udp};
 
 use super::fields::{field, sum_but, sum_of};
 use super::parts::{Fix, Transport};
-use super::{Template, pseudo};
+use super::{HeaderTemplate, pseudo};
 use crate::checksum;
 use crate::frame::Offload;
 use crate::segment::layout::{Layer, Layout};
 use crate::segment::parameters::Parameters;
 use crate::segment::stats::Refusal;
 
-impl Template {
+impl HeaderTemplate {
     pub(super) fn take_fragmented(
         &mut self,
         frame: &[u8],

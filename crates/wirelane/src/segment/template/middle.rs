@@ -50,23 +50,23 @@ impl Middle {
         let total = len + unit;
         let length_from = |at: u16| (total - usize::from(at)) as u16;
         let with = |base: Sum, length| base.plus(Sum::of_field(length));
-        let upper = Upper::new(transport, partial, length_from)?;
+        let upper = InnermostHeader::new(transport, partial, length_from)?;
         Some(match fix {
             Fix::Ipv4 { at, id, step, base } => {
                 let length = length_from(at);
                 let ip = Ipv4 { at, length, id, step, base: with(base, length) };
                 match upper {
-                    Upper::Tcp(tcp) => Self::Tcp4(tcp, ip),
-                    Upper::Udp(udp) => Self::Udp4(udp, ip),
-                    Upper::Payload => return None,
+                    InnermostHeader::Tcp(tcp) => Self::Tcp4(tcp, ip),
+                    InnermostHeader::Udp(udp) => Self::Udp4(udp, ip),
+                    InnermostHeader::Payload => return None,
                 }
             }
             Fix::Ipv6 { at } => {
                 let ip = Ipv6 { at, length: length_from(at + ipv6::LEN as u16) };
                 match upper {
-                    Upper::Tcp(tcp) => Self::Tcp6(tcp, ip),
-                    Upper::Udp(udp) => Self::Udp6(udp, ip),
-                    Upper::Payload => return None,
+                    InnermostHeader::Tcp(tcp) => Self::Tcp6(tcp, ip),
+                    InnermostHeader::Udp(udp) => Self::Udp6(udp, ip),
+                    InnermostHeader::Payload => return None,
                 }
             }
             Fix::Fragment4 { at, base, options_len: 0, .. } => {
@@ -131,14 +131,14 @@ impl<A: Header, B: Header> Header for (A, B) {
 }
 
 /// The innermost header.
-enum Upper {
+enum InnermostHeader {
     Tcp(Tcp),
     Udp(Udp),
     /// Fragments: it belongs to the payload of the first one.
     Payload,
 }
 
-impl Upper {
+impl InnermostHeader {
     /// `None` with urgent data. `length_from` returns the length of the pieces from an offset on.
     #[inline(always)]
     fn new(transport: &Transport, partial: bool, length_from: impl Fn(u16) -> u16) -> Option<Self> {

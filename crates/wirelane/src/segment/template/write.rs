@@ -3,11 +3,11 @@
 use wirelane_wire::checksum::Sum;
 use wirelane_wire::{Fragment, Protocol, TcpFlags, ipv4, ipv6, tcp, udp};
 
-use super::Template;
+use super::HeaderTemplate;
 use super::fields::{at_mut, control, flags_of, fragment_offset, put, sum_of};
 use super::parts::{Fix, Piece, Transport};
 
-impl Template {
+impl HeaderTemplate {
     /// Writes the different fields into the copied block of a piece.
     pub(super) fn write_any(&self, frame: &[u8], header: &mut [u8], piece: &Piece) {
         self.write_transport(frame, header, piece);

@@ -43,20 +43,20 @@ impl FileInterfaces {
 /// The numbers in a file of the interfaces that one receiving end finds.
 pub(super) struct Numbers {
     file_interfaces: Arc<FileInterfaces>,
-    found: Found,
+    found: FoundInterface,
     /// By entry: number in the file, and counters.
     known: Vec<Option<(u32, Arc<RxCounters>)>>,
 }
 
 /// The table of later interfaces.
-pub(super) enum Found {
+pub(super) enum FoundInterface {
     /// A port that starts without interfaces.
     DiscoveredInterfaces(Arc<DiscoveredInterfaces>),
     /// A file that describes further interfaces after packets.
     Late(Arc<InterfaceTable>),
 }
 
-impl Found {
+impl FoundInterface {
     /// Description and counters of the later interface with this number.
     fn entry(&self, number: usize) -> Option<(Source, Arc<RxCounters>)> {
         match self {
@@ -67,7 +67,7 @@ impl Found {
 }
 
 impl Numbers {
-    pub(super) fn new(file_interfaces: &Arc<FileInterfaces>, found: Found) -> Self {
+    pub(super) fn new(file_interfaces: &Arc<FileInterfaces>, found: FoundInterface) -> Self {
         Self { file_interfaces: Arc::clone(file_interfaces), found, known: Vec::new() }
     }
 

@@ -19,7 +19,7 @@ use crate::sync::{Doorbell, Watermark};
 const WORTH_WAKING: usize = 4;
 
 /// A path to one writer.
-pub(super) struct Lane {
+pub(super) struct WriterPath {
     /// Its counters: one, or one per interface.
     pub(super) counters: Vec<Arc<RxCounters>>,
     /// Index of the interface description block of its first interface.
@@ -52,7 +52,7 @@ pub(super) struct Lane {
     pub(super) waiting_since: Option<u64>,
 }
 
-impl Lane {
+impl WriterPath {
     /// Copies the frames into chunks, each as a packet of interface `place`, relative to the lane's
     /// first; counts frames for which there is no chunk. Returns the number of copied frames.
     #[inline]

@@ -26,7 +26,7 @@ pub fn needs_merge(packets: Option<u64>, ends: &[Vec<Rx>]) -> bool {
 }
 
 /// A limit that the writers of a capture share.
-pub(super) struct Limit {
+pub(super) struct PacketLimit {
     packets: u64,
     reached: AtomicBool,
     decision: Mutex<Decision>,
@@ -51,14 +51,14 @@ struct Member {
 
 /// The packets that a writer may pass on. After it is dropped, the others do not wait for this
 /// writer.
-pub(super) struct Share {
-    limit: Arc<Limit>,
+pub(super) struct LimitShare {
+    limit: Arc<PacketLimit>,
     place: usize,
     is_only: bool,
     room: u64,
 }
 
-impl Limit {
+impl PacketLimit {
     /// A limit of `packets` for `writers` writers.
     pub(super) fn new(packets: u64, writers: usize) -> Self {
         let decision = Decision {
@@ -70,14 +70,14 @@ impl Limit {
     }
 
     /// The share of the writer at index `place`; a writer that is added later has the next index.
-    pub(super) fn share(self: &Arc<Self>, place: usize) -> Share {
+    pub(super) fn share(self: &Arc<Self>, place: usize) -> LimitShare {
         let mut decision = lock(&self.decision);
         let members = decision.members.len().max(place + 1);
         decision.members.resize(members, Member::default());
         drop(decision);
         let is_only = members == 1;
         let room = if is_only { self.packets } else { 0 };
-        Share { limit: Arc::clone(self), place, is_only, room }
+        LimitShare { limit: Arc::clone(self), place, is_only, room }
     }
 
     /// Whether the first packets are known, so that no more need to be received.
@@ -109,7 +109,7 @@ impl Decision {
     }
 }
 
-impl Share {
+impl LimitShare {
     /// Announces packets of these times.
     pub(super) fn announce(&self, times: impl Iterator<Item = u64>) {
         if !self.is_only && !self.limit.is_reached() {
@@ -162,7 +162,7 @@ impl Share {
     }
 }
 
-impl Drop for Share {
+impl Drop for LimitShare {
     fn drop(&mut self) {
         self.decide(u64::MAX, 0);
     }
@@ -172,8 +172,8 @@ impl Drop for Share {
 mod tests {
     use super::*;
 
-    fn shares(packets: u64, writers: usize) -> (Arc<Limit>, Vec<Share>) {
-        let limit = Arc::new(Limit::new(packets, writers));
+    fn shares(packets: u64, writers: usize) -> (Arc<PacketLimit>, Vec<LimitShare>) {
+        let limit = Arc::new(PacketLimit::new(packets, writers));
         let shares = (0..writers).map(|place| limit.share(place)).collect();
         (limit, shares)
     }
@@ -206,7 +206,7 @@ mod tests {
         shares[0].decide(50, 0);
         assert_eq!((shares[0].room(), shares[1].room()), (2, 2));
         shares.iter_mut().for_each(|share| share.use_up(2));
-        assert!(shares.iter().all(Share::is_used_up));
+        assert!(shares.iter().all(LimitShare::is_used_up));
     }
 
     #[test]

@@ -12,7 +12,7 @@ use super::chunk::Chunk;
 use crate::pcap::Record;
 
 pub(super) struct ChunkMerge {
-    inputs: Vec<Input>,
+    inputs: Vec<MergeInput>,
     /// The packets of the single input keep their order.
     keeps_order: bool,
     /// Timestamp of the newest packet that has left.
@@ -20,7 +20,7 @@ pub(super) struct ChunkMerge {
     violations: u64,
 }
 
-struct Input {
+struct MergeInput {
     chunks: VecDeque<Chunk>,
     /// Offset of the next block in the first chunk, and the number of blocks before it.
     offset: usize,
@@ -32,7 +32,7 @@ struct Input {
 }
 
 /// A run of blocks that may be written now.
-pub(super) struct Run<'a> {
+pub(super) struct BlockRun<'a> {
     pub(super) input: usize,
     pub(super) chunk: &'a Chunk,
     /// A range of bytes in the chunk.
@@ -40,7 +40,7 @@ pub(super) struct Run<'a> {
     pub(super) packets: u64,
 }
 
-impl<'a> Run<'a> {
+impl<'a> BlockRun<'a> {
     /// The blocks, in the format of the file.
     pub(super) fn bytes(&self) -> &'a [u8] {
         self.chunk.bytes().get(self.range.clone()).unwrap_or_default()
@@ -71,8 +71,13 @@ impl<'a> Run<'a> {
 impl ChunkMerge {
     /// A merge of `inputs` inputs. `keeps_order`: it has one input, whose packets keep their order.
     pub(super) fn new(inputs: usize, keeps_order: bool) -> Self {
-        let input =
-            || Input { chunks: VecDeque::new(), offset: 0, passed: 0, head: None, watermark: 0 };
+        let input = || MergeInput {
+            chunks: VecDeque::new(),
+            offset: 0,
+            passed: 0,
+            head: None,
+            watermark: 0,
+        };
         let inputs = (0..inputs).map(|_| input()).collect();
         Self { inputs, keeps_order, newest: 0, violations: 0 }
     }
@@ -140,7 +145,7 @@ impl ChunkMerge {
         &mut self,
         mut limit: u64,
         most: u64,
-        write: impl FnOnce(Run<'_>) -> Result<(), E>,
+        write: impl FnOnce(BlockRun<'_>) -> Result<(), E>,
     ) -> Result<Option<usize>, E> {
         // The oldest head, and the time up to which its input may continue alone.
         let (mut first, mut oldest) = (usize::MAX, u64::MAX);
@@ -161,7 +166,7 @@ impl ChunkMerge {
         if first == usize::MAX || oldest > limit || most == 0 {
             return Ok(None);
         }
-        let Input { chunks, offset, passed, head, .. } = &mut self.inputs[first];
+        let MergeInput { chunks, offset, passed, head, .. } = &mut self.inputs[first];
         let Some(chunk) = chunks.front() else { return Ok(None) };
         let (start, mut end, mut packets) = (*offset, *offset, 0);
         let rest = chunk.packets() - *passed;
@@ -185,7 +190,7 @@ impl ChunkMerge {
         }
         *offset = end;
         *passed += packets;
-        write(Run { input: first, chunk, range: start..end, packets })?;
+        write(BlockRun { input: first, chunk, range: start..end, packets })?;
         Ok(Some(first))
     }
 
@@ -218,7 +223,7 @@ impl ChunkMerge {
     }
 }
 
-impl Input {
+impl MergeInput {
     /// Starts with the first chunk.
     fn begin(&mut self) {
         (self.offset, self.passed) = (0, 0);

@@ -57,8 +57,8 @@ pub use self::config::{CaptureConfig, CaptureOutcome, OutputConfig};
 pub(crate) use self::limit::needs_merge;
 use self::promise::Promise;
 pub(crate) use self::view::View;
-use self::worker::{Route, Worker};
-use self::writers::{Sources, Writers};
+use self::worker::{CaptureWorker, Route};
+use self::writers::{CapturePorts, Writers};
 use crate::error::{Error, Result};
 use crate::pcap::Written;
 use crate::pipeline::{Job, Running, Spread, Threads, by_thread, thread_name};
@@ -69,7 +69,7 @@ use crate::session::monitor::Monitor;
 
 /// The threads of a capture.
 pub struct Capture {
-    running: Running<Worker>,
+    running: Running<CaptureWorker>,
     writers: Writers,
 }
 
@@ -126,7 +126,8 @@ impl Capture {
             let each: Vec<Vec<&Rx>> = inputs.iter().map(|ends| ends.iter().collect()).collect();
             let ends = each.iter().flatten().count();
             let is_alone = by_thread(each, spread, |rx| rx).len() == ends;
-            writers.start(Sources { ports: &ports, inputs: &inputs, config, is_alone }, view)?
+            writers
+                .start(CapturePorts { ports: &ports, inputs: &inputs, config, is_alone }, view)?
         } else {
             let none = |inputs: &Vec<Rx>| inputs.iter().map(|_| Route::default()).collect();
             inputs.iter().map(none).collect()
@@ -170,7 +171,7 @@ fn jobs(
     spread: Spread,
     writers: &Writers,
     config: &CaptureConfig,
-) -> impl Iterator<Item = Job<impl FnOnce(&[Rx]) -> Worker + Send + use<>>> {
+) -> impl Iterator<Item = Job<impl FnOnce(&[Rx]) -> CaptureWorker + Send + use<>>> {
     let writing = writers.opener.as_ref().and_then(|opener| opener.helped());
     let (limit, lateness) = (writers.limit.clone(), writers.lateness_of_ports);
     let immediate = config.immediate;
@@ -178,7 +179,7 @@ fn jobs(
         let (rx, routes): (Vec<_>, Vec<_>) = ends.into_iter().unzip();
         let (limit, writing) = (limit.clone(), writing.clone());
         let promise = immediate.then(|| Promise::new(lateness));
-        let make = move |_: &[Rx]| Worker { routes, limit, promise, writing };
+        let make = move |_: &[Rx]| CaptureWorker { routes, limit, promise, writing };
         Job { name: rx.first().map_or("wl-rx".into(), thread_name), port, rx, make }
     };
     let zip = |(inputs, routes): (Vec<Rx>, Vec<Route>)| inputs.into_iter().zip(routes).collect();

@@ -11,12 +11,14 @@ use wirelane_os::event::Event;
 
 use super::calm::Calm;
 use super::credit::{CHUNK, Credit, OWN};
-use super::file_interfaces::{FileInterfaces, Found, Numbers};
-use super::lane::Lane;
-use super::limit::Limit;
+use super::file_interfaces::{FileInterfaces, FoundInterface, Numbers};
+use super::lane::WriterPath;
+use super::limit::PacketLimit;
 use super::names::Names;
 use super::view::ViewInput;
-use super::writer::{Finished, Input, Ledger, Patience, Progress, WriterThread};
+use super::writer::{
+    Finished, Patience, UnwrittenInterfaces, WriterInput, WriterProgress, WriterThread,
+};
 use super::writing::Writing;
 use crate::error::Result;
 use crate::memory;
@@ -25,7 +27,7 @@ use crate::port::{DiscoveredInterfaces, FileMetadata, InterfaceTable};
 use crate::ring::channel;
 use crate::session::interfaces::{Interface, Placing};
 use crate::sync::{Doorbell, Watermark, lock};
-use crate::threads::{Count, spawn};
+use crate::threads::{ThreadCount, spawn};
 
 /// The settings that all files of a capture share.
 pub(super) struct Opener {
@@ -40,19 +42,19 @@ pub(super) struct Opener {
     pub(super) statistics_every: u64,
     /// The packets of a file with one lane keep their order.
     pub(super) keeps_order: bool,
-    pub(super) limit: Option<Arc<Limit>>,
+    pub(super) limit: Option<Arc<PacketLimit>>,
     pub(super) failed: Arc<Event>,
     /// The number of running threads.
-    pub(super) running: Arc<Count>,
+    pub(super) running: Arc<ThreadCount>,
     pub(super) threads: Mutex<Vec<JoinHandle<Finished>>>,
     /// The writing that the receiving thread does itself.
     pub(super) helped: Mutex<Option<Arc<Writing>>>,
     /// The written packets, by writing thread.
-    pub(super) written: Mutex<Vec<Arc<Progress>>>,
+    pub(super) written: Mutex<Vec<Arc<WriterProgress>>>,
 }
 
 /// A lane into a file: its interfaces, and the tables of later interfaces.
-pub(super) struct Way {
+pub(super) struct FilePath {
     pub(super) interfaces: Vec<Interface>,
     pub(super) discovered: Option<Arc<DiscoveredInterfaces>>,
     pub(super) late: Option<Arc<InterfaceTable>>,
@@ -68,7 +70,7 @@ impl Opener {
     }
 
     pub(super) fn written(&self) -> Written {
-        Progress::sum(&lock(&self.written))
+        WriterProgress::sum(&lock(&self.written))
     }
 
     /// Whether the receiving thread writes itself. Not into a file, which may block the thread.
@@ -88,12 +90,12 @@ impl Opener {
     pub(super) fn open(
         &self,
         path: Option<PathBuf>,
-        ways: Vec<Way>,
+        ways: Vec<FilePath>,
         patience: Patience,
         view: Option<ViewInput>,
-    ) -> Result<Vec<Lane>> {
+    ) -> Result<Vec<WriterPath>> {
         let mut threads = lock(&self.threads);
-        let written = Arc::new(Progress::default());
+        let written = Arc::new(WriterProgress::default());
         let all = || ways.iter().flat_map(|way| &way.interfaces);
         let sources: Vec<_> = all().map(|one| one.source.clone()).collect();
         let counters = all().map(|one| Arc::clone(&one.counters)).collect();
@@ -129,7 +131,7 @@ impl Opener {
             statistics_every: self.statistics_every,
             written,
             failed: Arc::clone(&self.failed),
-            ledger: Ledger::default(),
+            ledger: UnwrittenInterfaces::default(),
             fresh: Vec::new(),
             scratch: Vec::new(),
             calm: Calm::new(),
@@ -160,12 +162,12 @@ impl Opener {
     /// The two ends of each lane. The interfaces of a file are numbered from lane to lane.
     fn ways(
         &self,
-        ways: Vec<Way>,
+        ways: Vec<FilePath>,
         file_interfaces: &Arc<FileInterfaces>,
         bell: &Arc<Doorbell>,
-    ) -> (Vec<Lane>, Vec<Input>) {
+    ) -> (Vec<WriterPath>, Vec<WriterInput>) {
         let mut interface = 0;
-        let ends = |way: Way| {
+        let ends = |way: FilePath| {
             let first = interface;
             interface += way.interfaces.len() as u32;
             self.way(way, first, file_interfaces, bell)
@@ -176,21 +178,22 @@ impl Opener {
     /// Both ends of a lane whose first interface has the number `interface` in its file.
     fn way(
         &self,
-        way: Way,
+        way: FilePath,
         interface: u32,
         file_interfaces: &Arc<FileInterfaces>,
         bell: &Arc<Doorbell>,
-    ) -> (Lane, Input) {
-        let Way { interfaces, discovered, late } = way;
+    ) -> (WriterPath, WriterInput) {
+        let FilePath { interfaces, discovered, late } = way;
         let chunks = self.credit.of_one();
         let count = interfaces.len() as u32;
         let is_growing = discovered.is_some();
-        let found =
-            discovered.map(Found::DiscoveredInterfaces).or_else(|| late.clone().map(Found::Late));
+        let found = discovered
+            .map(FoundInterface::DiscoveredInterfaces)
+            .or_else(|| late.clone().map(FoundInterface::Late));
         let (filled, filled_rx) = channel(chunks);
         let (spent_tx, spent) = channel(chunks);
         let watermark = Arc::new(Watermark::default());
-        let lane = Lane {
+        let lane = WriterPath {
             counters: interfaces.into_iter().map(|one| one.counters).collect(),
             interface,
             fixed: if is_growing { 0 } else { count },
@@ -209,7 +212,7 @@ impl Opener {
             unannounced: 0,
             waiting_since: None,
         };
-        let input = Input {
+        let input = WriterInput {
             interface: (count == 1 && !is_growing).then_some(interface),
             late,
             filled: filled_rx,
@@ -238,12 +241,12 @@ impl Splitter {
     /// # Errors
     /// The errors of [`Opener::open`]; or there is not enough memory.
     #[cold]
-    pub(super) fn open(&self, placing: &Placing, lanes: &mut Vec<Lane>) -> Result<()> {
+    pub(super) fn open(&self, placing: &Placing, lanes: &mut Vec<WriterPath>) -> Result<()> {
         let positions = u32::try_from(lanes.len()).unwrap_or(u32::MAX)..;
         for interface in positions.map_while(|position| placing.interface(position)) {
             memory::ask(|| "the way of one more queue to the writer".into(), OWN * CHUNK)?;
             let path = lock(&self.names).of(&self.path, &interface);
-            let way = Way { interfaces: vec![interface], discovered: None, late: None };
+            let way = FilePath { interfaces: vec![interface], discovered: None, late: None };
             lanes.extend(self.opener.open(Some(path), vec![way], Patience::Clock, None)?);
         }
         Ok(())

@@ -20,14 +20,14 @@ use wirelane_os::event::Event;
 
 use super::calm::Calm;
 use super::chunk::Chunk;
-use super::merge::Run;
+use super::merge::BlockRun;
 use crate::error::{Error, Result};
 use crate::pcap::Record;
 use crate::ring::{Receiver, Sender, channel};
 use crate::session::interfaces::Interface;
 use crate::session::viewed::Viewed;
 use crate::sync::{Counter, Doorbell, Watermark, lock};
-use crate::threads::{Count, spawn};
+use crate::threads::{ThreadCount, spawn};
 
 /// Bytes per chunk, and the maximum number of chunks between the two threads: a burst of 8 MiB is
 /// shown as a whole.
@@ -88,7 +88,7 @@ pub trait View: Send {
 
 /// State that both threads share.
 #[derive(Default)]
-struct Tally {
+struct ViewCounts {
     shown: Counter,
     /// Packets that found no chunk.
     no_room: Counter,
@@ -100,7 +100,7 @@ struct Tally {
     interfaces: Mutex<Vec<Interface>>,
 }
 
-impl Tally {
+impl ViewCounts {
     fn viewed(&self) -> Viewed {
         let missed = self.no_room.value() + self.discarded.value();
         Viewed { shown: self.shown.value(), missed }
@@ -116,7 +116,7 @@ pub(super) struct ViewInput {
     unmade: usize,
     current: Option<Chunk>,
     bell: Arc<Doorbell>,
-    tally: Arc<Tally>,
+    tally: Arc<ViewCounts>,
     /// The view must not miss packets: wait for room.
     waits: bool,
     /// For immediate delivery.
@@ -125,7 +125,7 @@ pub(super) struct ViewInput {
 
 pub(super) struct ViewThread {
     handle: JoinHandle<Option<Error>>,
-    tally: Arc<Tally>,
+    tally: Arc<ViewCounts>,
 }
 
 impl ViewThread {
@@ -138,11 +138,11 @@ impl ViewThread {
         view: Box<dyn View>,
         (waits, immediate): (bool, bool),
         failed: Arc<Event>,
-        running: &Arc<Count>,
+        running: &Arc<ThreadCount>,
     ) -> Result<(Self, ViewInput)> {
         let (filled, filled_rx) = channel(CHUNKS);
         let (spent_tx, spent) = channel(CHUNKS);
-        let tally = Arc::new(Tally::default());
+        let tally = Arc::new(ViewCounts::default());
         let (send_eye, eye) = mpsc::channel::<(Arc<Mutex<Eye>>, Arc<Doorbell>)>();
         let ending = running.one_more();
         let handle = spawn("wl-view", move || {
@@ -199,7 +199,7 @@ impl ViewInput {
     }
 
     /// Copies the packets of a run.
-    pub(super) fn take(&mut self, run: &Run<'_>) {
+    pub(super) fn take(&mut self, run: &BlockRun<'_>) {
         let (mut bytes, mut packets) = (run.bytes(), run.packets);
         while packets > 0 {
             if self.current.is_none() {
@@ -293,7 +293,7 @@ struct Eye {
     view: Box<dyn View>,
     filled: Receiver<Chunk>,
     spent: Sender<Chunk>,
-    tally: Arc<Tally>,
+    tally: Arc<ViewCounts>,
     failed: Arc<Event>,
     /// The number of interfaces that the view has received.
     known: usize,

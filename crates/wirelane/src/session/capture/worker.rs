@@ -4,8 +4,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::lane::Lane;
-use super::limit::Limit;
+use super::lane::WriterPath;
+use super::limit::PacketLimit;
 use super::opener::Splitter;
 use super::promise::Promise;
 use super::writing::Writing;
@@ -27,12 +27,12 @@ const LIMITED_SLEEP: Duration = Duration::from_millis(50);
 #[derive(Default)]
 pub(super) struct Route {
     /// One, or one for each interface; none without a writer.
-    pub(super) lanes: Vec<Lane>,
+    pub(super) lanes: Vec<WriterPath>,
     pub(super) placing: Placing,
     /// The port waits for its consumer and loses no packets.
     pub(super) lossless: bool,
     /// The quota if a merge determines the first packets; `None` otherwise.
-    pub(super) quota: Option<Quota>,
+    pub(super) quota: Option<FirstPackets>,
     /// Opens files for interfaces that are described later, if each has a separate file.
     pub(super) splitter: Option<Arc<Splitter>>,
 }
@@ -40,31 +40,31 @@ pub(super) struct Route {
 /// How many more packets of a receiving end may be among the first ones of all ends. It limits the
 /// memory for packets beyond the limit.
 #[derive(Clone, Copy)]
-pub(super) struct Quota {
+pub(super) struct FirstPackets {
     left: u64,
     /// Timestamp of the newest packet so far. When `left` is 0, only older packets are taken.
     newest: u64,
 }
 
-impl Quota {
+impl FirstPackets {
     pub(super) fn new(packets: u64) -> Self {
         Self { left: packets, newest: 0 }
     }
 }
 
 /// The consumer of a receiving thread: encodes frames, or only counts them.
-pub(super) struct Worker {
+pub(super) struct CaptureWorker {
     /// One per receiving end.
     pub(super) routes: Vec<Route>,
     /// Applied behind the merge.
-    pub(super) limit: Option<Arc<Limit>>,
+    pub(super) limit: Option<Arc<PacketLimit>>,
     /// For immediate delivery.
     pub(super) promise: Option<Promise>,
     /// The writing that this thread does itself, unless the writing thread is active.
     pub(super) writing: Option<Arc<Writing>>,
 }
 
-impl Consumer for Worker {
+impl Consumer for CaptureWorker {
     fn consume(&mut self, input: usize, batch: &mut Batch) -> Result<()> {
         if let Some(route) = self.routes.get_mut(input) {
             route.take(batch)?;
@@ -93,11 +93,11 @@ impl Consumer for Worker {
         if let Some(promise) = self.promise.as_mut().filter(|_| idle) {
             let horizon = inputs.iter().map(Rx::watermark).min().unwrap_or(u64::MAX);
             let newest = lanes().map(|lane| lane.newest).max().unwrap_or(0);
-            let has_more = lanes().any(Lane::has_packets);
+            let has_more = lanes().any(WriterPath::has_packets);
             if promise.follow(horizon, newest, has_more) {
                 let is_done = self.writing.as_ref().is_some_and(|writing| writing.help());
                 let lanes = self.routes.iter_mut().flat_map(|route| &mut route.lanes);
-                lanes.for_each(if is_done { Lane::forget } else { Lane::announce });
+                lanes.for_each(if is_done { WriterPath::forget } else { WriterPath::announce });
             }
         }
         Ok(())
@@ -108,7 +108,7 @@ impl Consumer for Worker {
         let mut bells: Vec<Arc<Doorbell>> = Vec::new();
         for mut lane in self.routes.drain(..).flat_map(|route| route.lanes) {
             lane.hand_over();
-            let Lane { filled, bell, .. } = lane;
+            let WriterPath { filled, bell, .. } = lane;
             drop(filled);
             if !bells.iter().any(|one| Arc::ptr_eq(one, &bell)) {
                 bells.push(bell);
@@ -139,7 +139,7 @@ impl Route {
     }
 
     /// Takes the frames that may be among the first ones; returns the rest of the quota.
-    fn take_within(&mut self, mut quota: Quota, mut frames: &[Frame]) -> Quota {
+    fn take_within(&mut self, mut quota: FirstPackets, mut frames: &[Frame]) -> FirstPackets {
         while quota.left > 0 && !frames.is_empty() {
             let most =
                 usize::try_from(quota.left).map_or(frames.len(), |left| left.min(frames.len()));
@@ -194,7 +194,7 @@ impl Route {
     }
 
     /// The lane of a frame, and its interface there.
-    fn lane_of(&mut self, frame: &Frame) -> Option<(&mut Lane, (u32, Direction))> {
+    fn lane_of(&mut self, frame: &Frame) -> Option<(&mut WriterPath, (u32, Direction))> {
         let Self { placing, lanes, .. } = self;
         let (interface, direction) = placing.place_late(frame);
         // One lane for all interfaces, or one for each.

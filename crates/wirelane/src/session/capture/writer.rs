@@ -11,7 +11,7 @@ use super::calm::Calm;
 use super::chunk::Chunk;
 use super::credit::Credit;
 use super::file_interfaces::FileInterfaces;
-use super::limit::Share;
+use super::limit::LimitShare;
 use super::merge::ChunkMerge;
 use super::view::ViewInput;
 use crate::pcap::pcapng::MetadataBlock;
@@ -29,8 +29,8 @@ const SHORT_SLEEP: Duration = Duration::from_millis(1);
 /// thread may get no CPU.
 const LONGEST_WAIT: u64 = 10_000_000_000;
 
-/// The writer's end of a [`super::worker::Lane`].
-pub(super) struct Input {
+/// The writer's end of a [`super::lane::WriterPath`].
+pub(super) struct WriterInput {
     /// The interface of its packets; `None` if they have several.
     pub(super) interface: Option<u32>,
     /// A file that may describe further interfaces.
@@ -40,7 +40,7 @@ pub(super) struct Input {
     pub(super) watermark: Arc<Watermark>,
 }
 
-impl Input {
+impl WriterInput {
     /// The interface of all of its packets.
     fn interface(&self) -> Option<u32> {
         let has_more = self.late.as_ref().is_some_and(|late| late.has_late());
@@ -64,7 +64,7 @@ pub(super) struct WriterThread {
     pub(super) file: Option<CaptureWriter>,
     /// The view of the packets, if there is one.
     pub(super) view: Option<ViewInput>,
-    pub(super) inputs: Vec<Input>,
+    pub(super) inputs: Vec<WriterInput>,
     /// How many inputs have ended.
     pub(super) ended: usize,
     /// The packets of the single input keep their order, independent of their times.
@@ -82,17 +82,17 @@ pub(super) struct WriterThread {
     /// The memory of the lanes.
     pub(super) credit: Arc<Credit>,
     /// How many packets may leave; `None` for all.
-    pub(super) share: Option<Share>,
+    pub(super) share: Option<LimitShare>,
     pub(super) patience: Patience,
     /// Merged packets are written at once.
     pub(super) prompt: bool,
     /// Time between two statistics blocks, in nanoseconds.
     pub(super) statistics_every: u64,
     /// The written packets so far, for other threads.
-    pub(super) written: Arc<Progress>,
+    pub(super) written: Arc<WriterProgress>,
     /// Set after a failure to write.
     pub(super) failed: Arc<Event>,
-    pub(super) ledger: Ledger,
+    pub(super) ledger: UnwrittenInterfaces,
     pub(super) fresh: Vec<Chunk>,
     pub(super) scratch: Vec<u8>,
     pub(super) calm: Calm,
@@ -102,13 +102,13 @@ pub(super) struct WriterThread {
 
 /// The written packets of one writer so far, for other threads.
 #[derive(Default)]
-pub(super) struct Progress {
+pub(super) struct WriterProgress {
     files: Counter,
     packets: Counter,
     bytes: Counter,
 }
 
-impl Progress {
+impl WriterProgress {
     fn set(&self, written: Written) {
         self.files.set(written.files);
         self.packets.set(written.packets);
@@ -212,7 +212,7 @@ impl WriterThread {
         self.cut_rest(merge);
         // A writer that shares a limit may have to wait for the others.
         let finished = finished && (self.share.is_none() || merge.is_empty());
-        let is_over = self.share.as_ref().is_some_and(Share::is_used_up);
+        let is_over = self.share.as_ref().is_some_and(LimitShare::is_used_up);
         // Packets may wait for the decision about other writers' packets. After the limit, the
         // horizon no longer advances.
         let horizon = if is_over { 0 } else { merge.horizon().min(merge.oldest()) };
@@ -322,7 +322,7 @@ impl WriterThread {
         let takes_blocks = file.as_ref().is_some_and(CaptureWriter::takes_blocks);
         share.iter_mut().for_each(|share| share.decide(merge.horizon(), overdue));
         loop {
-            let room = share.as_ref().map_or(u64::MAX, Share::room);
+            let room = share.as_ref().map_or(u64::MAX, LimitShare::room);
             // Packets of the run that count towards the limit.
             let mut taken = 0;
             let popped = merge.pop(limit, room, |run| {
@@ -331,7 +331,7 @@ impl WriterThread {
                     view.take(&run);
                 }
                 let Some(file) = file else { return Ok(()) };
-                match inputs.get(run.input).and_then(Input::interface) {
+                match inputs.get(run.input).and_then(WriterInput::interface) {
                     Some(interface) => ledger.enter(interface, run.packets),
                     None => run
                         .records()
@@ -364,7 +364,7 @@ impl WriterThread {
 
     /// After the limit is reached, drops the rest.
     fn cut_rest(&mut self, merge: &mut ChunkMerge) {
-        if !self.share.as_ref().is_some_and(Share::is_used_up) {
+        if !self.share.as_ref().is_some_and(LimitShare::is_used_up) {
             return;
         }
         for (i, input) in self.inputs.iter_mut().enumerate() {
@@ -444,13 +444,13 @@ fn give_back(spent: &mut Sender<Chunk>, chunk: Chunk) {
 
 /// The interfaces of the packets that the file has taken and not safely written yet.
 #[derive(Default)]
-pub(super) struct Ledger {
+pub(super) struct UnwrittenInterfaces {
     entries: VecDeque<(u32, u64)>,
     /// Packets before the first entry.
     settled: u64,
 }
 
-impl Ledger {
+impl UnwrittenInterfaces {
     fn enter(&mut self, interface: u32, packets: u64) {
         match self.entries.back_mut() {
             Some((last, count)) if *last == interface => *count += packets,

@@ -8,11 +8,11 @@ use wirelane_os::event::Event;
 
 use super::config::{CaptureConfig, CaptureOutcome, OutputConfig};
 use super::credit::{CHUNK, Credit, OWN};
-use super::limit::{Limit, needs_merge};
+use super::limit::{PacketLimit, needs_merge};
 use super::names::{self, Names};
-use super::opener::{Opener, Splitter, Way};
+use super::opener::{FilePath, Opener, Splitter};
 use super::view::{View, ViewInput, ViewThread};
-use super::worker::{Quota, Route};
+use super::worker::{FirstPackets, Route};
 use super::writer::{Finished, Patience};
 use crate::error::{Error, Result};
 use crate::halt::Halt;
@@ -22,7 +22,7 @@ use crate::port::{Backend, FileMetadata, Port, Rx};
 use crate::remedy::Remedy;
 use crate::session::interfaces::{Interface, Placing, interfaces};
 use crate::sync::lock;
-use crate::threads::Count;
+use crate::threads::ThreadCount;
 
 /// Bytes between a receiving end whose port waits and the writer: they remain in the cache.
 const CACHED: usize = 1 << 20;
@@ -35,11 +35,11 @@ pub(super) struct Writers {
     /// The threads that write; `None` without any.
     pub(super) opener: Option<Arc<Opener>>,
     /// The number of running writing and viewing threads.
-    pub(super) running: Arc<Count>,
+    pub(super) running: Arc<ThreadCount>,
     pub(super) view: Option<ViewThread>,
     pub(super) failed: Arc<Event>,
     /// Applied behind the merge.
-    pub(super) limit: Option<Arc<Limit>>,
+    pub(super) limit: Option<Arc<PacketLimit>>,
     /// The greatest lateness of a port, in nanoseconds.
     pub(super) lateness_of_ports: u64,
     /// Notes for the user.
@@ -50,7 +50,7 @@ pub(super) struct Writers {
 
 /// The ports of a capture, the receiving ends of each, and the configuration.
 #[derive(Clone, Copy)]
-pub(super) struct Sources<'a> {
+pub(super) struct CapturePorts<'a> {
     pub(super) ports: &'a [Port],
     pub(super) inputs: &'a [Vec<Rx>],
     pub(super) config: &'a CaptureConfig,
@@ -73,7 +73,7 @@ impl Writers {
     pub(super) fn new(ports: &[Port], config: &CaptureConfig) -> Result<Self> {
         Ok(Self {
             opener: None,
-            running: Count::new()?,
+            running: ThreadCount::new()?,
             view: None,
             failed: Arc::new(Event::new()?),
             limit: None,
@@ -107,14 +107,14 @@ impl Writers {
     /// A file cannot be created or split, or there is not enough memory.
     pub(super) fn start(
         &mut self,
-        from: Sources<'_>,
+        from: CapturePorts<'_>,
         view: Option<Box<dyn View>>,
     ) -> Result<Vec<Vec<Route>>> {
-        let Sources { inputs, config, .. } = from;
+        let CapturePorts { inputs, config, .. } = from;
         let Files { all: files, names } = Files::of(from, view.is_some())?;
         let lanes = files.iter().map(|(_, members)| members.len()).sum();
         let packets = config.packets.filter(|_| needs_merge(config.packets, inputs));
-        self.limit = packets.map(|packets| Arc::new(Limit::new(packets, files.len())));
+        self.limit = packets.map(|packets| Arc::new(PacketLimit::new(packets, files.len())));
         let merges = files.iter().any(|(_, members)| members.len() > 1);
         let credit = self.reserve(from, lanes, merges)?;
         let mut routes = from.routes(packets);
@@ -164,7 +164,12 @@ impl Writers {
     }
 
     /// Reserves memory for `lanes` lanes. `merges`: several lanes lead into the same file.
-    fn reserve(&mut self, from: Sources<'_>, lanes: usize, merges: bool) -> Result<Arc<Credit>> {
+    fn reserve(
+        &mut self,
+        from: CapturePorts<'_>,
+        lanes: usize,
+        merges: bool,
+    ) -> Result<Arc<Credit>> {
         // A port that waits needs only enough memory to keep both sides busy. A merge needs more:
         // it holds the chunks of one queue until the other queues have caught up.
         let waits = from.is_lossless() && !merges;
@@ -180,7 +185,7 @@ impl Writers {
         Ok(credit)
     }
 
-    fn start_view(&mut self, from: Sources<'_>, view: Box<dyn View>) -> Result<ViewInput> {
+    fn start_view(&mut self, from: CapturePorts<'_>, view: Box<dyn View>) -> Result<ViewInput> {
         let waits = from.is_lossless() || view.needs_all();
         let immediate = from.config.immediate && from.config.output.is_none();
         let failed = Arc::clone(&self.failed);
@@ -190,8 +195,8 @@ impl Writers {
     }
 
     /// The settings of all files.
-    fn opener(&self, from: Sources<'_>, credit: Arc<Credit>) -> Opener {
-        let Sources { ports, config, .. } = from;
+    fn opener(&self, from: CapturePorts<'_>, credit: Arc<Credit>) -> Opener {
+        let CapturePorts { ports, config, .. } = from;
         let read = ports.iter().flat_map(Port::inputs);
         let file_metadata: Vec<_> = ports.iter().filter_map(Port::file_metadata).collect();
         let options = config.output.as_ref().map(|output| {
@@ -235,7 +240,7 @@ impl Drop for Writers {
     }
 }
 
-impl Sources<'_> {
+impl CapturePorts<'_> {
     /// The number of receiving ends.
     fn ends(&self) -> usize {
         self.inputs.iter().flatten().count()
@@ -286,7 +291,7 @@ impl Sources<'_> {
             let route = move |rx: &Rx| {
                 // A file with one link type refuses packets of others, which then do not count.
                 let refuses = is_of_one_type && rx.discovered().is_some();
-                let quota = packets.filter(|_| !refuses).map(Quota::new);
+                let quota = packets.filter(|_| !refuses).map(FirstPackets::new);
                 let (lanes, placing) = (Vec::new(), Placing::of(rx));
                 Route { lanes, placing, lossless, quota, splitter: None }
             };
@@ -309,11 +314,11 @@ impl Sources<'_> {
     }
 
     /// The lane of a receiving end into a file. With `split`, later interfaces get separate files.
-    fn way(&self, end: usize, interfaces: Vec<Interface>, split: bool) -> Way {
+    fn way(&self, end: usize, interfaces: Vec<Interface>, split: bool) -> FilePath {
         let rx = self.inputs.iter().flatten().nth(end);
         let discovered = rx.and_then(Rx::discovered).cloned();
         let late = rx.and_then(Rx::interface_table).filter(|_| !split).cloned();
-        Way { interfaces, discovered, late }
+        FilePath { interfaces, discovered, late }
     }
 }
 
@@ -322,7 +327,7 @@ impl Files {
     ///
     /// # Errors
     /// The output cannot be split.
-    fn of(from: Sources<'_>, is_viewed: bool) -> Result<Self> {
+    fn of(from: CapturePorts<'_>, is_viewed: bool) -> Result<Self> {
         let ends = from.interfaces();
         let output = from.config.output.as_ref();
         let Some(output) = output.filter(|output| output.split) else {

@@ -14,9 +14,9 @@ use crate::pcap::CaptureError;
 use crate::sync::{Doorbell, lock};
 
 /// The state of writing, for the thread that writes. `None` at the end.
-pub(super) struct Writing(Mutex<Option<State>>);
+pub(super) struct Writing(Mutex<Option<WritingState>>);
 
-struct State {
+struct WritingState {
     writer: WriterThread,
     merge: ChunkMerge,
     started: u64,
@@ -28,7 +28,7 @@ struct State {
 impl Writing {
     pub(super) fn new(writer: WriterThread) -> Self {
         let started = clock::realtime_ns();
-        let state = State {
+        let state = WritingState {
             merge: ChunkMerge::new(writer.inputs.len(), writer.keeps_order),
             started,
             next_statistics: started + writer.statistics_every,
@@ -50,7 +50,8 @@ impl Writing {
                 return state.writer.end(state.merge, state.started, state.error);
             }
             drop(place);
-            let is_ready = |state: &mut State| state.error.is_some() || state.writer.is_ready();
+            let is_ready =
+                |state: &mut WritingState| state.error.is_some() || state.writer.is_ready();
             bell.sleep(|| lock(&self.0).as_mut().is_none_or(is_ready), longest);
         }
     }
@@ -64,7 +65,7 @@ impl Writing {
     }
 }
 
-impl State {
+impl WritingState {
     /// Writes the available packets; true after every input has ended or writing has failed.
     fn step(&mut self) -> bool {
         if self.error.is_none() {

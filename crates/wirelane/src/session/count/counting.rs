@@ -85,7 +85,7 @@ pub struct CountOutcome {
 }
 
 /// The sources of the counted packets, and the kinds of keys.
-struct Sources {
+struct CountSources {
     by: Vec<By>,
     specs: Vec<String>,
     /// Each interface that is known from the start, with the index of its port.
@@ -96,8 +96,8 @@ struct Sources {
 
 /// The threads of a count, and their tables.
 pub struct Counting {
-    receiving: Receiving<Worker>,
-    sources: Sources,
+    receiving: Receiving<CountWorker>,
+    sources: CountSources,
     /// The counts that the threads have handed over.
     tables: Mutex<Tables>,
     handed_over: mpsc::Receiver<Tables>,
@@ -119,7 +119,7 @@ impl Counting {
         let (hand_over, handed_over) = mpsc::channel();
         let asked = Arc::new(AtomicU64::new(0));
         let threads = Arc::new(AtomicUsize::new(0));
-        let sources = Sources::new(&ports, &inputs, &config.by);
+        let sources = CountSources::new(&ports, &inputs, &config.by);
         let teller = || Teller::new(room.next(), &asked, &hand_over, &threads);
         let receiving = if needs_merge(config.packets, &inputs) {
             threads.store(1, Ordering::Release);
@@ -148,7 +148,7 @@ impl Counting {
         config: &CountConfig,
         teller: impl Fn() -> Teller,
         threads: &AtomicUsize,
-    ) -> Result<Running<Worker>> {
+    ) -> Result<Running<CountWorker>> {
         let of_port = |(port, inputs): (&Port, Vec<Rx>)| {
             let end = |rx| (Links::of(port.info(), &rx), rx);
             inputs.into_iter().map(end).collect::<Vec<_>>()
@@ -156,7 +156,7 @@ impl Counting {
         let ends = ports.iter().zip(inputs).map(of_port).collect();
         let work = |(port, ends): (usize, Vec<(Links, Rx)>)| {
             let (links, rx) = ends.into_iter().unzip();
-            Work { port, rx, consumer: Worker { links, teller: teller() } }
+            Work { port, rx, consumer: CountWorker { links, teller: teller() } }
         };
         let spread = if config.single { Spread::One } else { Spread::Queue };
         let work: Vec<_> = by_thread(ends, spread, |(_, rx)| rx).into_iter().map(work).collect();
@@ -180,7 +180,7 @@ impl Counting {
     }
 }
 
-impl Sources {
+impl CountSources {
     fn new(ports: &[Port], inputs: &[Vec<Rx>], by: &[By]) -> Self {
         let (mut known, mut placings) = (Vec::new(), Vec::new());
         for (position, (port, inputs)) in ports.iter().zip(inputs).enumerate() {
@@ -289,13 +289,13 @@ impl Links {
 }
 
 /// The consumer of a receiving thread.
-struct Worker {
+struct CountWorker {
     /// One per receiving end.
     links: Vec<Links>,
     teller: Teller,
 }
 
-impl Consumer for Worker {
+impl Consumer for CountWorker {
     fn consume(&mut self, input: usize, batch: &mut Batch) -> Result<()> {
         let Some(links) = self.links.get_mut(input) else { return Ok(()) };
         let tables = self.teller.tables();

@@ -35,12 +35,12 @@ pub(super) struct Table<K> {
     sums: HashMap<K, Sum, RandomState>,
     /// Packets whose key found no room.
     pub(super) unplaced: Sum,
-    share: Share,
+    share: RoomShare,
 }
 
 impl<K: Hash + Eq + Copy> Table<K> {
     pub(super) fn new(room: &Arc<Room>) -> Self {
-        let share = Share { room: Arc::clone(room), granted: 0 };
+        let share = RoomShare { room: Arc::clone(room), granted: 0 };
         Self { sums: HashMap::default(), unplaced: Sum::default(), share }
     }
 
@@ -94,12 +94,12 @@ impl<K: Hash + Eq + Copy> Table<K> {
 }
 
 /// A table's share of a room. Dropping it returns the share.
-struct Share {
+struct RoomShare {
     room: Arc<Room>,
     granted: usize,
 }
 
-impl Share {
+impl RoomShare {
     /// Whether a table of `len` keys may add one more.
     fn has_room(&mut self, len: usize) -> bool {
         if len >= self.granted {
@@ -109,7 +109,7 @@ impl Share {
     }
 }
 
-impl Drop for Share {
+impl Drop for RoomShare {
     fn drop(&mut self) {
         self.room.left.fetch_add(self.granted, Ordering::Relaxed);
     }

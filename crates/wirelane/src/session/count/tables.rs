@@ -22,7 +22,8 @@ pub(super) struct Tables {
 impl Tables {
     /// Empty tables, each with room for `keys` keys. The tables of [`Tables::next`] share the room.
     pub(super) fn new(by: &[By], keys: usize, inner: bool) -> Self {
-        let tables = by.iter().filter_map(|by| Some(One::new(Kind::new(*by, &Room::new(keys))?)));
+        let tables =
+            by.iter().filter_map(|by| Some(One::new(TableKind::new(*by, &Room::new(keys))?)));
         let tables: Vec<_> = tables.collect();
         Self { decodes: !tables.is_empty(), inner, tables }
     }
@@ -121,18 +122,18 @@ impl Counts {
 }
 
 struct One {
-    kind: Kind,
+    kind: TableKind,
     /// Packets without a key, by reason.
     without: [Load; Reason::ALL.len()],
 }
 
 impl One {
-    fn new(kind: Kind) -> Self {
+    fn new(kind: TableKind) -> Self {
         Self { kind, without: Default::default() }
     }
 }
 
-enum Kind {
+enum TableKind {
     Proto(Table<u64>),
     Host(Table<PackedHost>),
     Port(Table<u64>),
@@ -140,7 +141,7 @@ enum Kind {
     Flow(Table<PackedFlow>),
 }
 
-impl Kind {
+impl TableKind {
     /// `None` for queues, which the ports count.
     fn new(by: By, room: &Arc<Room>) -> Option<Self> {
         Some(match by {

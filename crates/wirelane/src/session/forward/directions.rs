@@ -7,7 +7,7 @@ use super::config::ForwardConfig;
 use super::offload;
 use super::signals::Signals;
 use super::tx_path::{self, TxPaths};
-use super::worker::{Direction, Worker};
+use super::worker::{Direction, ForwardWorker};
 use crate::error::Result;
 use crate::pipeline::Job;
 use crate::port::steering::pairing;
@@ -16,7 +16,7 @@ use crate::qdisc::{Egress, Egresses};
 use crate::session::monitor::Monitor;
 
 /// Creates the worker of the calling thread.
-pub(super) type MakeWorker = Box<dyn FnOnce(&[Rx]) -> Worker + Send>;
+pub(super) type MakeWorker = Box<dyn FnOnce(&[Rx]) -> ForwardWorker + Send>;
 
 /// The directions prepared so far.
 pub(super) struct Directions<'a> {
@@ -72,7 +72,7 @@ impl<'a> Directions<'a> {
             let swap = self.config.swap || from == to;
             let direction = Direction { source: source.clone(), sink: sink.clone(), endless, swap };
             let signals = Arc::clone(self.signals);
-            let make = move |inputs: &[Rx]| Worker::new(inputs, path, direction, signals);
+            let make = move |inputs: &[Rx]| ForwardWorker::new(inputs, path, direction, signals);
             let name = format!("wl-fwd{from}-{position}");
             self.jobs.push(Job { name, port: from, rx, make: Box::new(make) });
         }

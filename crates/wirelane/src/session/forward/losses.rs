@@ -14,12 +14,12 @@ use crate::segment::SegmentStats;
 use crate::stats::TxStats;
 
 /// Reads how many packets one interface has dropped since forwarding began.
-pub(super) struct Losses {
+pub(super) struct InterfaceLosses {
     reader: LinkReader,
     before: u64,
 }
 
-impl Losses {
+impl InterfaceLosses {
     /// For the interface behind a port that sends; `None` if there is none or the kernel does not
     /// count. Packets that a TAP device drops are from the kernel's stack, and the port reports
     /// them itself.

@@ -71,11 +71,11 @@ use wirelane_os::clock;
 pub use self::config::{ForwardConfig, ForwardOutcome};
 use self::control::ReceiverControl;
 use self::directions::Directions;
-use self::losses::{Losses, refusals};
+use self::losses::{InterfaceLosses, refusals};
 use self::routes::routes;
 use self::signals::Signals;
-use self::switches::{PortSwitches, Source};
-use self::worker::Worker;
+use self::switches::{FrameSource, PortSwitches};
+use self::worker::ForwardWorker;
 use crate::error::{Error, Result};
 use crate::pipeline::{Handle, Running, Threads};
 use crate::port::{Control, Port, PortInfo, XpsWatch, tx_queue_notes};
@@ -85,12 +85,12 @@ use crate::session::monitor::{Monitor, Reading};
 
 /// The threads that forward.
 pub struct Forward {
-    running: Running<Worker>,
+    running: Running<ForwardWorker>,
     egresses: Vec<Egresses>,
     /// One per port.
     switches: Vec<Option<PortSwitches>>,
     /// One per port; `None` for a port that only receives.
-    losses: Vec<Option<Losses>>,
+    losses: Vec<Option<InterfaceLosses>>,
     signals: Arc<Signals>,
     /// Notices changes of the CPUs that send through each TX queue.
     watch: XpsWatch,
@@ -119,7 +119,7 @@ impl Forward {
         let losses = ports
             .iter()
             .enumerate()
-            .map(|(position, port)| Losses::of(port.info()).filter(|_| sends(position)))
+            .map(|(position, port)| InterfaceLosses::of(port.info()).filter(|_| sends(position)))
             .collect();
         let mut directions = Directions::new(&ports, config, &signals);
         for (from, to) in routes {
@@ -151,7 +151,7 @@ impl Forward {
         let port = &self.running.open_ports()[position];
         let mut info = port.info().clone();
         info.notes.extend(port.diagnostics());
-        let losses = self.losses[position].as_mut().map(Losses::report);
+        let losses = self.losses[position].as_mut().map(InterfaceLosses::report);
         let (note, error) = losses.unwrap_or_default();
         info.notes.extend(note);
         let of_port: Vec<_> = reading.tx.iter().filter(|tx| tx.port == position).collect();
@@ -198,7 +198,7 @@ fn switches(
     let of_port = |position: usize| {
         let switches = of_config(position)?;
         let source = |from: usize, other: usize| {
-            Some(Source { control: ports[from].control(), other: of_config(other)? })
+            Some(FrameSource { control: ports[from].control(), other: of_config(other)? })
         };
         let to = routes.iter().find(|(_, to)| *to == position);
         let from = routes.iter().find(|(from, _)| *from == position);
@@ -213,7 +213,7 @@ fn switches(
 /// The controls select only received packets: no packets that the host itself sends, and none at a
 /// port that only sends. Stopping limits the time in which frames may leave, unless the session has
 /// ended by itself.
-fn handle(running: &Running<Worker>, monitor: &Monitor, signals: &Arc<Signals>) -> Handle {
+fn handle(running: &Running<ForwardWorker>, monitor: &Monitor, signals: &Arc<Signals>) -> Handle {
     let receives = |position| monitor.rx.iter().any(|(of, _)| *of == position);
     let control = |(position, port): (usize, &Port)| {
         let control = ReceiverControl::new(port.control(), port.info(), receives(position));

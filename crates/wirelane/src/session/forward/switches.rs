@@ -14,22 +14,22 @@ use crate::port::{Control, Switches};
 pub struct PortSwitches {
     pub(super) switches: Arc<Switches>,
     /// The source of the frames that leave through this port, if any.
-    pub(super) source: Option<Source>,
+    pub(super) source: Option<FrameSource>,
     /// The port sends long frames, so it limits their length itself.
     pub(super) sends_long: bool,
     /// The port itself, if it receives frames that leave through another port.
-    pub(super) itself: Option<Source>,
+    pub(super) itself: Option<FrameSource>,
 }
 
 /// A port as a source of frames that leave through another port.
 #[derive(Clone)]
-pub(super) struct Source {
+pub(super) struct FrameSource {
     pub(super) control: Arc<dyn Control>,
     /// The switches of the port at the other end of the route.
     pub(super) other: Arc<Switches>,
 }
 
-impl Source {
+impl FrameSource {
     /// Limits the frames that the source passes on to `bytes`, and to the limit of the other port.
     fn set_max_burst(&self, bytes: u32) -> Result<()> {
         self.control.set_max_burst(bytes.min(self.other.max_burst()))

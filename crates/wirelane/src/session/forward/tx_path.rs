@@ -276,12 +276,12 @@ pub(super) fn counters(outputs: &[Tx]) -> impl Iterator<Item = Arc<TxCounters>> 
 }
 
 /// Checks whether a number decreases over time.
-pub(super) struct Progress {
+pub(super) struct DrainProgress {
     left: usize,
     since: Instant,
 }
 
-impl Progress {
+impl DrainProgress {
     pub(super) fn new(left: usize) -> Self {
         Self { left, since: Instant::now() }
     }

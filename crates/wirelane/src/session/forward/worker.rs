@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::signals::Signals;
-use super::tx_path::{Progress, RETRY, TxPath, TxPathBuilder};
+use super::tx_path::{DrainProgress, RETRY, TxPath, TxPathBuilder};
 use crate::error::{Error, Result};
 use crate::frame::{Batch, Frame};
 use crate::pipeline::Consumer;
@@ -16,7 +16,7 @@ use crate::stats::RxCounters;
 const ADDRESSES: usize = 12;
 
 /// Forwards from several receiving ends to one transmitting end.
-pub(super) struct Worker {
+pub(super) struct ForwardWorker {
     tx_path: TxPath,
     /// The counters of the receiving ends, by index.
     counters: Vec<Arc<RxCounters>>,
@@ -45,7 +45,7 @@ pub(super) struct Direction {
     pub(super) swap: bool,
 }
 
-impl Worker {
+impl ForwardWorker {
     /// A worker of the calling thread.
     pub(super) fn new(
         inputs: &[Rx],
@@ -98,7 +98,7 @@ impl Worker {
             dropped += self.tx_path.send(batch);
         }
         if self.lossless {
-            let mut progress = Progress::new(batch.len());
+            let mut progress = DrainProgress::new(batch.len());
             while !batch.is_empty() || self.tx_path.is_crowded()? {
                 self.tx_path.wait()?;
                 dropped += self.tx_path.send(batch);
@@ -117,7 +117,7 @@ impl Worker {
     }
 }
 
-impl Consumer for Worker {
+impl Consumer for ForwardWorker {
     fn consume(&mut self, input: usize, batch: &mut Batch) -> Result<()> {
         self.filter(input, batch);
         let sent = self.send(input, batch).inspect_err(|_| self.failed = true);

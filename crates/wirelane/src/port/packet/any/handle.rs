@@ -4,9 +4,9 @@ use std::sync::{Arc, Mutex};
 
 use wirelane_os::packet::{PacketSocket, SockFilter};
 
-use super::super::control::{Progress, count_blocks, may_reject};
+use super::super::control::{PortProgress, count_blocks, may_reject};
 use super::super::fanout::{FanoutGroup, note};
-use super::super::ring::{self, Ring};
+use super::super::ring::{self, PacketRing};
 use super::interfaces::Finder;
 use super::name::NAME;
 use super::program;
@@ -21,17 +21,17 @@ use crate::port::steering::selection;
 use crate::sync::lock;
 
 /// The port's rings and the state of their programs.
-pub(super) struct Handle {
-    rings: Vec<Ring>,
+pub(super) struct AnyControl {
+    rings: Vec<PacketRing>,
     discovered: Arc<DiscoveredInterfaces>,
     finder: Arc<Finder>,
-    progress: Arc<Progress>,
+    progress: Arc<PortProgress>,
     snaplen: u32,
     fanout: FanoutGroup,
-    state: Mutex<State>,
+    state: Mutex<AnyState>,
 }
 
-struct State {
+struct AnyState {
     /// The programs for each link type for which the filter has a meaning.
     filters: Option<Vec<(u16, Vec<SockFilter>)>>,
     is_started: bool,
@@ -63,17 +63,17 @@ impl Part {
     }
 }
 
-impl Handle {
+impl AnyControl {
     pub(super) fn new(
-        (rings, fanout): (Vec<Ring>, FanoutGroup),
+        (rings, fanout): (Vec<PacketRing>, FanoutGroup),
         discovered: Arc<DiscoveredInterfaces>,
         finder: Arc<Finder>,
-        progress: Arc<Progress>,
+        progress: Arc<PortProgress>,
         snaplen: u32,
         spare: PacketSocket,
     ) -> Self {
         let state =
-            State { filters: None, is_started: false, is_stopped: false, spare: Some(spare) };
+            AnyState { filters: None, is_started: false, is_stopped: false, spare: Some(spare) };
         let state = Mutex::new(state);
         Self { rings, discovered, finder, progress, snaplen, fanout, state }
     }
@@ -120,7 +120,7 @@ impl Handle {
     /// Attaches the programs; on failure, attaches the earlier ones.
     fn change(
         &self,
-        state: &State,
+        state: &AnyState,
         mask: &QueueMask,
         filters: Option<&[(u16, Vec<SockFilter>)]>,
     ) -> Result<()> {
@@ -145,7 +145,7 @@ impl Handle {
     }
 
     /// Adds a note if rejected packets are not counted.
-    fn heed_filters(&self, state: &State, mask: &QueueMask) {
+    fn heed_filters(&self, state: &AnyState, mask: &QueueMask) {
         let rejects = state.filters.iter().flatten().any(|(_, program)| may_reject(program));
         let is_part = |class| Part::of(mask, class) == Part::Some;
         let some = "only some queues of all interfaces are selected";
@@ -161,7 +161,7 @@ impl Handle {
     }
 }
 
-impl Control for Handle {
+impl Control for AnyControl {
     fn mask(&self) -> QueueMask {
         self.finder.mask()
     }
@@ -198,7 +198,7 @@ impl Control for Handle {
     }
 }
 
-impl Driver for Handle {
+impl Driver for AnyControl {
     fn start(&self) -> Result<()> {
         let mut state = lock(&self.state);
         if state.is_started {

@@ -8,7 +8,7 @@ use wirelane_os::machine;
 use wirelane_os::netdev::LinkTable;
 use wirelane_os::packet::{PACKET_OUTGOING, SockaddrLl};
 
-use super::super::control::Progress;
+use super::super::control::PortProgress;
 use crate::inspect::{QueueMapping, rx_mapping};
 use crate::mask::{Class, QueueMask, QueueSet};
 use crate::pcap::Source;
@@ -28,7 +28,7 @@ pub(super) struct Finder {
     mask: Mutex<QueueMask>,
     /// Number of changes of the mask.
     changes: AtomicU32,
-    progress: Arc<Progress>,
+    progress: Arc<PortProgress>,
     snaplen: u32,
     /// Notes already made.
     said: Mutex<HashSet<String>>,
@@ -40,7 +40,7 @@ impl Finder {
         discovered: &Arc<DiscoveredInterfaces>,
         spec: &Spec,
         mask: QueueMask,
-        progress: &Arc<Progress>,
+        progress: &Arc<PortProgress>,
         snaplen: u32,
     ) -> Self {
         Self {
@@ -86,7 +86,7 @@ impl Finder {
     /// Classifies packets of a new kind: of the interface and direction of `key`, with queue number
     /// `value`, or `None` for a number without a separate ring.
     #[cold]
-    fn find(&self, key: Key, value: Option<u16>) -> Found {
+    fn find(&self, key: RingKey, value: Option<u16>) -> Classification {
         let mut table = lock(&self.table);
         let link = table.find(key.index);
         let unnamed = || format!("interface {}", key.index);
@@ -98,7 +98,7 @@ impl Finder {
             self.note(format!(
                 "{name} is left out: frames of ARPHRD type {hardware} are not supported"
             ));
-            return Found::REJECTED;
+            return Classification::REJECTED;
         };
         let (class, queue) = match (key.is_sent, value) {
             (true, Some(value)) => (Class::Tx, value),
@@ -123,30 +123,30 @@ impl Finder {
             self.note(format!(
                 "there were more than {most} queues of interfaces: the last ones are left out"
             ));
-            return Found::REJECTED;
+            return Classification::REJECTED;
         };
         let known = KnownQueue { counters, class, queue, is_selected: self.selects(class, queue) };
-        Found { number, is_ethernet: link_type == ETHERNET, known: Some(known) }
+        Classification { number, is_ethernet: link_type == ETHERNET, known: Some(known) }
     }
 }
 
 /// Distinguishes the packets of one ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Key {
+struct RingKey {
     index: u32,
     hardware: u16,
     is_sent: bool,
 }
 
 /// The classification of packets with the same key.
-struct Found {
+struct Classification {
     number: u16,
     is_ethernet: bool,
     /// `None` for packets that are left out.
     known: Option<KnownQueue>,
 }
 
-impl Found {
+impl Classification {
     const REJECTED: Self = Self { number: REJECTED, is_ethernet: false, known: None };
 }
 
@@ -165,9 +165,9 @@ pub(in crate::port::packet) struct InterfaceLookup {
     finder: Arc<Finder>,
     /// The queue number of all packets of the ring, if they have the same.
     value: Option<u16>,
-    found: Vec<Found>,
-    places: HashMap<Key, usize>,
-    last: Option<(Key, usize)>,
+    found: Vec<Classification>,
+    places: HashMap<RingKey, usize>,
+    last: Option<(RingKey, usize)>,
     /// The number of mask changes seen so far.
     changes: u32,
 }
@@ -219,7 +219,7 @@ impl InterfaceLookup {
     /// The entry of a packet with this address.
     #[inline]
     pub(in crate::port::packet) fn look_up(&mut self, address: &SockaddrLl) -> PacketInterface {
-        let key = Key {
+        let key = RingKey {
             index: address.ifindex.cast_unsigned(),
             hardware: address.hatype,
             is_sent: address.pkttype == PACKET_OUTGOING,
@@ -228,7 +228,7 @@ impl InterfaceLookup {
             Some((last, found)) if last == key => found,
             _ => self.find(key),
         };
-        let taken = |found: &Found| {
+        let taken = |found: &Classification| {
             let known = found.known.as_ref().filter(|known| known.is_selected)?;
             Some((known.class, found.number, found.is_ethernet))
         };
@@ -237,7 +237,7 @@ impl InterfaceLookup {
         PacketInterface { class, number, is_ethernet, found }
     }
 
-    fn find(&mut self, key: Key) -> usize {
+    fn find(&mut self, key: RingKey) -> usize {
         let place = *self.places.entry(key).or_insert_with(|| {
             self.found.push(self.finder.find(key, self.value));
             self.found.len() - 1

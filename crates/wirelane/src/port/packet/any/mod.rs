@@ -20,20 +20,20 @@ use wirelane_os::ethtool::Ethtool;
 use wirelane_os::netdev::{Link, LinkTable};
 use wirelane_os::packet::{Fanout, PacketSocket};
 
-use self::handle::Handle;
+use self::handle::AnyControl;
 use self::interfaces::{Finder, InterfaceLookup};
 pub(in crate::port) use self::name::NAME;
 use super::config::{self, Config};
-use super::control::Progress;
+use super::control::PortProgress;
 use super::fanout::{Choice, FanoutGroup};
 use super::handover::Handover;
 use super::link::OnRemoval;
 use super::parallel::in_parallel;
 use super::rejections::Rejections;
-use super::ring::Ring;
+use super::ring::PacketRing;
 use super::rings::Rings;
 use super::rx::Receiver;
-use super::setup::Setup;
+use super::setup::PacketRxParts;
 use crate::error::{Error, Result};
 use crate::inspect::QueueMapping;
 use crate::mask::Class;
@@ -92,15 +92,15 @@ pub(in crate::port) fn open(spec: &Spec, options: &OpenOptions) -> Result<Port> 
         ..PortInfo::new(spec, Backend::Packet, mode)
     };
     let discovered = Arc::new(DiscoveredInterfaces::new(NAME));
-    let progress: Arc<Progress> = Arc::default();
+    let progress: Arc<PortProgress> = Arc::default();
     let finder = Finder::new(table, &discovered, spec, options.mask.clone(), &progress, snaplen);
     let finder = Arc::new(finder);
     let fanout_program = fanout.program().cloned();
-    let receiver = |(ring, number): (&Ring, u16)| {
+    let receiver = |(ring, number): (&PacketRing, u16)| {
         let counters = Arc::new(RxCounters::new(number, Class::Rx));
         discovered.add_ring(&counters);
         let value = (number < queues).then_some(number);
-        let setup = Setup {
+        let setup = PacketRxParts {
             ring: ring.clone(),
             counters: Arc::clone(&counters),
             progress: Arc::clone(&progress),
@@ -118,7 +118,7 @@ pub(in crate::port) fn open(spec: &Spec, options: &OpenOptions) -> Result<Port> 
     };
     let rx: Vec<_> = rings.iter().zip(0..).map(receiver).collect();
     let handle =
-        Arc::new(Handle::new((rings, fanout), discovered, finder, progress, snaplen, spare));
+        Arc::new(AnyControl::new((rings, fanout), discovered, finder, progress, snaplen, spare));
     handle.open_with(options.filter.as_ref())?;
     let rings = Arc::downgrade(&handle);
     let accounting =
@@ -189,7 +189,7 @@ fn rings(
                 rx_queues: queues,
             };
             let socket = socket()?;
-            let open = || Ring::new(socket, &request, 0, selection, false);
+            let open = || PacketRing::new(socket, &request, 0, selection, false);
             let ring = options.placement.beside(place, open);
             ring.map_err(|error| Error::os(NAME, error))
         };
@@ -213,7 +213,7 @@ fn rings(
 }
 
 /// Makes the kernel offer each packet to the ring of its number.
-fn distribute(rings: &[Ring], queues: u16) -> wirelane_os::Result<()> {
+fn distribute(rings: &[PacketRing], queues: u16) -> wirelane_os::Result<()> {
     let [first, others @ ..] = rings else { return Ok(()) };
     let members = u32::try_from(rings.len()).unwrap_or(u32::MAX);
     let group = first.socket().new_fanout(Fanout::Program, members, true)?;
