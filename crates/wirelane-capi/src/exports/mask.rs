@@ -57,8 +57,8 @@ pub unsafe extern "C" fn wirelane_mask_add(
     queue_class: u32,
     queue: u32,
 ) -> c_int {
-    // SAFETY: by contract of this function.
     count(|| {
+        // SAFETY: by contract of this function.
         unsafe { mask.as_mut() }.ok_or(CallFailure::Argument(NO_MASK))?.add(queue_class, queue)
     })
 }
