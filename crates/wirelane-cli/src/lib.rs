@@ -182,8 +182,8 @@ fn parse(words: &[OsString], expanded: Option<Vec<OsString>>) -> Result<Cli, cla
     Cli::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut Cli::command()))
 }
 
-/// Prints help and version unchanged. Prints errors in the arguments like all errors, with an option
-/// to use instead.
+/// Prints help and version unchanged. Prints errors in the arguments like all errors, with an
+/// option to use instead.
 fn refuse(error: &clap::Error, instead: Option<(&str, &'static str)>) -> ExitCode {
     use clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand as NoCommand;
     if !error.use_stderr() || error.kind() == NoCommand {

@@ -112,8 +112,9 @@ impl Frame {
         self.meta().class
     }
 
-    /// The packet of a capture file, for [`CaptureWriter::write`](crate::pcap::CaptureWriter::write).
-    /// `interface` is the index of its interface in the file.
+    /// The packet of a capture file, for
+    /// [`CaptureWriter::write`](crate::pcap::CaptureWriter::write). `interface` is the index of its
+    /// interface in the file.
     pub fn as_record(&self, interface: u32) -> Record<'_> {
         Record {
             interface,

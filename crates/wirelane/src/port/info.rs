@@ -17,8 +17,8 @@ pub struct Attempt {
     /// The mode, such as `packet` or `xdp-zerocopy`.
     #[cfg_attr(feature = "serde", serde(rename = "rung"))]
     pub way: &'static str,
-    /// Whether the port is open in this mode. Otherwise the kernel, the driver or the options refuse
-    /// it.
+    /// Whether the port is open in this mode. Otherwise the kernel, the driver or the options
+    /// refuse it.
     #[cfg_attr(feature = "serde", serde(rename = "outcome", serialize_with = "outcome"))]
     pub succeeded: bool,
     /// Symbol of the errno, such as `EOPNOTSUPP`.

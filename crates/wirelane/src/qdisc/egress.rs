@@ -24,10 +24,10 @@ use crate::sync::lock;
 /// Clones are the same queue. Every producing thread takes an [`EgressHandle`].
 ///
 /// ```
-/// use wirelane::port::{self, OpenOptions};
 /// use wirelane::internal::qdisc::Egress;
+/// use wirelane::port::{self, OpenOptions};
 /// use wirelane::qdisc::QdiscSpec;
-/// use wirelane::{Batch, clock};
+/// use wirelane::{Batch, internal::clock};
 ///
 /// # fn main() -> wirelane::Result<()> {
 /// let options = OpenOptions::default().transmit(true);

@@ -1,7 +1,7 @@
 //! Segmentation in software: frames too long for the wire become packets, as late as possible.
 //!
-//! [Forwarding](crate::session::forward) segments and merges; [`SegmentStats`] and [`CoalesceStats`]
-//! have its counters. This page describes the parts, which are not public.
+//! [Forwarding](crate::session::forward) segments and merges; [`SegmentStats`] and
+//! [`CoalesceStats`] have its counters. This page describes the parts, which are not public.
 //!
 //! A stack passes frames of up to 64 KB with an [`Offload`](crate::frame::Offload), which has the
 //! parameters of segmentation, like `virtio_net_hdr`. A `Segmenter` knows their

@@ -25,7 +25,8 @@ pub enum Verdict {
 /// Decides about frames for one sink, and counts them. It does no I/O and reads no clock.
 ///
 /// ```
-/// use wirelane::frame::{Gso, Offload, Sink};
+/// use wirelane::frame::{Gso, Offload};
+/// use wirelane::internal::frame::Sink;
 /// use wirelane::internal::segment::{Segmenter, Verdict};
 /// # use wirelane_wire::{EtherType, Ethernet, Ipv4, MacAddr, Protocol, Udp};
 /// # let mut frame = vec![0; 14 + 20 + 8 + 3000];

@@ -106,8 +106,8 @@ fn privileged_forwarded_packets_leave_by_the_queue_of_their_cpu() {
     }
 }
 
-/// Without XPS, a program assigns each socket its queue, for a subset of the queues as well. It ends
-/// with the port.
+/// Without XPS, a program assigns each socket its queue, for a subset of the queues as well. It
+/// ends with the port.
 #[test]
 fn privileged_each_socket_sends_through_its_queue() {
     if !privileged::require() {

@@ -1,4 +1,5 @@
-//! Assigns each transmitting socket its TX queue, by an eBPF program at the egress of the interface.
+//! Assigns each transmitting socket its TX queue, by an eBPF program at the egress of the
+//! interface.
 //!
 //! A packet socket cannot name a TX queue. Without XPS, the kernel chooses one by a hash of the
 //! flow, unless the packet has a recorded queue: `queue_mapping` minus 1, which forwarded packets

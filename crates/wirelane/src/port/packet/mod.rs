@@ -60,17 +60,18 @@
 //! ([`sk_attach_filter`](https://github.com/torvalds/linux/blob/v6.18/net/core/filter.c)). Other
 //! sockets are not touched. Excluded queues have rings of 2 MiB, because the kernel clears ring
 //! memory page by page, and most of these rings are never used. For the same reason, a program that
-//! ends after a few packets (`-c`) has rings with 5 KiB per packet and at least 512 KiB; the default
-//! is up to 16 MiB.
+//! ends after a few packets (`-c`) has rings with 5 KiB per packet and at least 512 KiB; the
+//! default is up to 16 MiB.
 //!
 //! Opening has the same steps as `xdp:`, without modes, and falls back to smaller rings when memory
 //! is short.
 //!
-//! The port of a forwarder sets PACKET_IGNORE_OUTGOING. Otherwise the kernel copies every sent packet for the receiving rings, whose programs reject it
+//! The port of a forwarder sets PACKET_IGNORE_OUTGOING. Otherwise the kernel copies every sent
+//! packet for the receiving rings, whose programs reject it
 //! ([`dev_queue_xmit_nit`](https://github.com/torvalds/linux/blob/v6.18/net/core/dev.c)).
 //!
-//! Each packet that a forwarder receives has a `virtio_net_hdr`, which distinguishes a merged frame from a long packet. Such frames are
-//! segmented regardless of the switches.
+//! Each packet that a forwarder receives has a `virtio_net_hdr`, which distinguishes a merged frame
+//! from a long packet. Such frames are segmented regardless of the switches.
 
 pub(in crate::port) mod any;
 mod assignment;

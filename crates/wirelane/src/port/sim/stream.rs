@@ -40,7 +40,7 @@ pub struct Predicted {
 /// The packets that `sim:N?…` receives, without opening the port.
 ///
 /// ```
-/// use wirelane::port::sim::Stream;
+/// use wirelane::internal::sim::Stream;
 ///
 /// let stream = Stream::new(&"sim:4?size=100&seed=7".parse()?)?;
 /// let packet = stream.packet(1_000_000);
