@@ -7,9 +7,9 @@ use wirelane_wire::text::is_hostile;
 /// The result of describing, reading or generating packets.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// An invalid description of packets, or a [`Source`](crate::source::Source) that cannot be read
-/// further. The one error type of this crate; with the feature `wirelane` it converts to
-/// `wirelane::Error`.
+/// An invalid description of packets, or a [`PacketSource`](crate::source::PacketSource) that
+/// cannot be read further. The one error type of this crate; with the feature `wirelane` it
+/// converts to `wirelane::Error`.
 ///
 /// Displayed as one line, without characters that could command a terminal. Errors of flow files
 /// begin with the [place](Error::place). Its size is one pointer.
@@ -31,7 +31,8 @@ pub enum ErrorKind {
     /// A recipe, flow file, size, rate or rule is invalid; its values contradict each other; a rate
     /// is a share of an unknown link speed.
     Invalid,
-    /// A [`Source`](crate::source::Source) ended early: its file is damaged, or cannot be read.
+    /// A [`PacketSource`](crate::source::PacketSource) ended early: its file is damaged, or cannot
+    /// be read.
     /// [`std::error::Error::source`] has the cause. Earlier packets are valid.
     Source,
 }
@@ -56,7 +57,7 @@ impl Error {
     }
 
     /// A source of packets that ended early, for implementations of
-    /// [`Source`](crate::source::Source).
+    /// [`PacketSource`](crate::source::PacketSource).
     pub fn of_source(cause: impl Into<Cause>) -> Self {
         let cause = cause.into();
         let (kind, message) = (ErrorKind::Source, cause.to_string());

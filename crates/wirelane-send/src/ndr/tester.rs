@@ -73,7 +73,7 @@ impl Passage {
         self.sent.saturating_sub(self.heard.total.received)
     }
 
-    /// The result as input for a [`Search`](super::Search).
+    /// The result as input for a [`RateSearch`](super::RateSearch).
     pub fn shot(&self) -> Shot {
         let (duration, sent, lost) = (self.load.duration, self.sent, self.lost());
         Shot { duration, sent, lost, rate: self.rate }

@@ -62,7 +62,7 @@ fn privileged_a_device_without_room_for_long_frames_stays_so() {
     control.set_offload(SinkGso::default()).unwrap();
     let error = control.set_offload(SinkGso::leaving(Protocols::ALL)).unwrap_err();
     assert_eq!(error.kind(), wirelane::ErrorKind::Usage);
-    assert!(error.to_string().contains("open it to segment"), "{error}");
+    assert!(error.to_string().contains("open it for segmentation"), "{error}");
     drop((tap, control));
     // A device that was prepared for them accepts them.
     let ns = Namespace::new();
