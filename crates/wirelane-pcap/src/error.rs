@@ -236,7 +236,7 @@ fn advice(error: &io::Error) -> &'static str {
         io::ErrorKind::PermissionDenied => "check who may access it",
         io::ErrorKind::StorageFull => "free space, or rotate with -C and -W",
         io::ErrorKind::QuotaExceeded => "raise the quota, or rotate with -C and -W",
-        io::ErrorKind::FileTooLarge => "raise the file size limit (ulimit -f), or rotate with -C",
+        io::ErrorKind::FileTooLarge => "raise the file size limit (ulimit -f), or rotate",
         io::ErrorKind::ReadOnlyFilesystem => "choose another directory",
         io::ErrorKind::IsADirectory => "name a file in it",
         io::ErrorKind::TimedOut => "the rest was counted as dropped",

@@ -650,7 +650,12 @@ fn what_cannot_be_opened_is_one_line() {
         Usage,
         "rate=1M is not possible; write max or original",
     );
-    is(&file("a.pcapng?loop=0"), &receive, Usage, "loop=0 is not a number from 1 on");
+    is(
+        &file("a.pcapng?loop=0"),
+        &receive,
+        Usage,
+        "loop=0 is not possible; write a number from 1 on",
+    );
     is(&file("a.pcapng?frame=9k"), &receive, Usage, "'frame' is not an option");
     is(&file("b.pcapng?queues=2"), &transmit, Usage, "'queues' is not an option");
     is("file:-?loop=2", &receive, Usage, "standard input cannot be repeated");

@@ -5,6 +5,7 @@ use std::fs;
 
 use tempfile::tempdir;
 use wirelane_testkit::files::below;
+use wirelane_testkit::process::unfolded;
 use wirelane_testkit::tshark::check_clean;
 use wirelane_testkit::{privileged, tools};
 
@@ -147,7 +148,7 @@ fn a_limit_of_the_size_is_like_a_full_disk() {
                 let out = fs::File::create(&file).unwrap();
                 let ended = command.arg("-").stdout(out).stderr(std::process::Stdio::piped());
                 let ended = ended.output().unwrap();
-                let stderr = String::from_utf8_lossy(&ended.stderr).into_owned();
+                let stderr = unfolded(&String::from_utf8_lossy(&ended.stderr));
                 Output { status: ended.status, stdout: String::new(), stderr }
             } else {
                 output(command.arg(&file).arg("--json"))

@@ -38,7 +38,8 @@ fn an_input_is_not_destroyed() {
                     .stdout(if write == "-" { open().into() } else { Stdio::null() })
                     .output()
                     .unwrap();
-                let stderr = String::from_utf8_lossy(&ended.stderr);
+                let stderr =
+                    wirelane_testkit::process::unfolded(&String::from_utf8_lossy(&ended.stderr));
                 assert_eq!(ended.status.code(), Some(2), "{args:?}: {stderr}");
                 assert!(stderr.contains("it is the input file"), "{args:?}: {stderr}");
                 assert!(std::fs::read(&file).unwrap() == whole, "{args:?}: the input was changed");
@@ -114,7 +115,8 @@ fn an_input_is_not_destroyed_by_what_is_made_of_it() {
             let mut command = wirelane(&args);
             command.current_dir(bed.directory.path()).stdin(File::open(&file).unwrap());
             let ended = command.output().unwrap();
-            let stderr = String::from_utf8_lossy(&ended.stderr);
+            let stderr =
+                wirelane_testkit::process::unfolded(&String::from_utf8_lossy(&ended.stderr));
             assert_eq!(ended.status.code(), Some(2), "{args:?}: {stderr}");
             assert!(stderr.contains("it is the input file"), "{args:?}: {stderr}");
             assert_eq!(stderr.lines().count(), 1, "{args:?}: {stderr}");

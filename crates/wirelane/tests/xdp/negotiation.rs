@@ -107,7 +107,7 @@ fn privileged_what_cannot_be_is_one_line_and_nothing_is_left() {
     let other = QueueMask { other: true, ..rx_mask(&[]) };
     let undecided = OpenOptions::default();
     for (query, options, kind, words) in [
-        ("", &undecided, ErrorKind::Usage, "takes packets away"),
+        ("", &undecided, ErrorKind::Usage, "takes packets from"),
         ("@1", &receiving(), ErrorKind::Usage, "no RX queue 1"),
         ("", &mask(rx_mask(&[3])), ErrorKind::Usage, "no RX queue 3"),
         ("", &mask(tx), ErrorKind::Usage, "packet:"),
@@ -151,6 +151,6 @@ fn privileged_who_only_looks_takes_nothing() {
     }
     for options in [with(None), with(Some(&filter)), with(None).take(Take::Matching)] {
         let error = refused(&bench.far, &format!("xdp:{name}"), &options);
-        assert!(error.to_string().contains("takes packets away from the host"), "{error}");
+        assert!(error.to_string().contains("takes packets from the host"), "{error}");
     }
 }
