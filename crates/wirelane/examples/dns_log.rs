@@ -19,7 +19,7 @@ fn main() -> Result<()> {
     let mut queues = port.rx()?;
     port.start()?;
     // This thread receives from all queues.
-    pipeline::run(&mut queues, |_queue, batch: &mut Batch| {
+    pipeline::run(&mut queues, |_input, batch: &mut Batch| {
         batch.iter().filter_map(line).for_each(|line| println!("{line}"));
         Ok(())
     })

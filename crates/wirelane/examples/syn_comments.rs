@@ -17,7 +17,7 @@ use wirelane::{Batch, Error, Frame, Result};
 struct Writer(CaptureWriter);
 
 impl Consumer for Writer {
-    fn consume(&mut self, _queue: usize, batch: &mut Batch) -> Result<()> {
+    fn consume(&mut self, _input: usize, batch: &mut Batch) -> Result<()> {
         for frame in batch.iter() {
             let comment = describe(frame).unwrap_or_default();
             self.0.write_with_comment(&frame.as_record(0), &comment)?;

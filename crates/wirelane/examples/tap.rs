@@ -45,7 +45,7 @@ fn main() -> Result<()> {
 
     // From the kernel's stack to the other host.
     port.start()?;
-    pipeline::run(&mut rx, |_queue, batch: &mut Batch| {
+    pipeline::run(&mut rx, |_input, batch: &mut Batch| {
         // Frames that the socket refuses are lost, as on a wire.
         batch.iter().for_each(|frame| _ = socket.send(frame.data()));
         Ok(())

@@ -293,8 +293,8 @@ impl<C: Send + 'static> Running<C> {
     /// ended, when enough packets were received ([`Threads::packets`]), when no consumer has
     /// capacity left, and after an error. With a timeout it also returns after a signal, for which
     /// the caller may be waiting.
-    pub fn wait(&self, timeout: Option<Duration>) -> bool {
-        self.wait_or(timeout, &[])
+    pub fn wait(&self, timeout: impl Into<Option<Duration>>) -> bool {
+        self.wait_or(timeout.into(), &[])
     }
 
     /// As [`Running::wait`]; also returns when one of `others` is readable.
