@@ -72,7 +72,7 @@ fn ends_that_are_not_there_are_errors() {
     );
     let mut sim = open("sim:2?count=1");
     assert!(sim.transmits() && sim.tx().unwrap().len() == 2 && !sim.transmits());
-    let error = sim.tx_cutting().err().unwrap();
+    let error = sim.tx_segmenting().err().unwrap();
     assert_eq!(
         error.to_string(),
         "port 'sim:2?count=1': its transmitting ends were handed out before"

@@ -278,7 +278,7 @@ impl ForwardPlan {
             let forwarding = Forwarding::default()
                 .intact(true)
                 .offload(SinkGso::leaving(cut_later.unwrap_or_default()))
-                .cuts(transmit && self.cuts(args, position))
+                .segments(transmit && self.cuts(args, position))
                 .prepare_offload(cut_later.is_some())
                 .heeds_offloads(true);
             let mut options = OpenOptions::default()

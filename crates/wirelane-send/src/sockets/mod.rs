@@ -46,7 +46,7 @@ pub fn start(
     sources: &mut MakeSource<'_>,
     config: &SendConfig,
 ) -> Result<Session<Sending>> {
-    let mut ends = if config.cut { port.tx_cutting()? } else { port.tx()? };
+    let mut ends = if config.cut { port.tx_segmenting()? } else { port.tx()? };
     if ends.is_empty() {
         let object = format!("port '{}'", port.info().spec);
         return Err(Error::usage(object, "it was not opened for transmitting"));

@@ -113,11 +113,11 @@ impl OpenOptions {
 
     /// Options for forwarding through this port or another port opened the same way. Frames arrive
     /// within about a millisecond, either as they were on the wire or marked for segmentation,
-    /// which [`Port::tx_cutting`] performs. Packets that the host sends are not selected.
+    /// which [`Port::tx_segmenting`] performs. Packets that the host sends are not selected.
     ///
-    /// [`Port::tx_cutting`]: super::Port::tx_cutting
+    /// [`Port::tx_segmenting`]: super::Port::tx_segmenting
     pub fn forwarder() -> Self {
-        let forwarding = Forwarding::default().intact(true).cuts(true).heeds_offloads(true);
+        let forwarding = Forwarding::default().intact(true).segments(true).heeds_offloads(true);
         Self {
             mask: QueueMask { enabled: true, rx: QueueSet::All, tx: QueueSet::NONE, other: true },
             transmit: true,

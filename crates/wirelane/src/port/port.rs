@@ -32,7 +32,7 @@ pub struct Port {
     pub(super) accounting: Accounting,
     pub(super) sink: Sink,
     pub(super) is_endless: bool,
-    pub(super) leaves_cutting: bool,
+    pub(super) leaves_segmentation: bool,
     pub(super) inputs: Vec<FileId>,
     pub(super) file_metadata: Option<Arc<FileMetadata>>,
     pub(super) switches: Arc<Switches>,
@@ -60,7 +60,7 @@ impl Port {
             accounting,
             sink: Sink::unlimited(),
             is_endless: true,
-            leaves_cutting: false,
+            leaves_segmentation: false,
             inputs: Vec::new(),
             file_metadata: None,
             switches: Arc::default(),
@@ -103,16 +103,16 @@ impl Port {
         Ok(std::mem::take(&mut self.tx))
     }
 
-    /// As [`Port::tx`], or [`Port::tx_cutting`] if `cuts`, but empty if the port has none to hand
-    /// out.
+    /// As [`Port::tx`], or [`Port::tx_segmenting`] if `cuts`, but empty if the port has none to
+    /// hand out.
     ///
     /// # Errors
-    /// As [`Port::tx_cutting`].
+    /// As [`Port::tx_segmenting`].
     #[doc(hidden)]
     pub fn tx_if_any(&mut self, cuts: bool) -> Result<Vec<Tx>> {
         match (self.transmits(), cuts) {
             (false, _) => Ok(Vec::new()),
-            (true, true) => self.tx_cutting(),
+            (true, true) => self.tx_segmenting(),
             (true, false) => self.tx(),
         }
     }
@@ -133,7 +133,7 @@ impl Port {
     ///
     /// # Errors
     /// As [`Port::tx`].
-    pub fn tx_cutting(&mut self) -> Result<Vec<Tx>> {
+    pub fn tx_segmenting(&mut self) -> Result<Vec<Tx>> {
         let (sink, switches) = (self.sink, Arc::clone(&self.switches));
         let cut = |tx: Tx| {
             // Outsiders cannot guess the time to the nanosecond.
@@ -145,13 +145,13 @@ impl Port {
     }
 
     /// Which protocols this port segments and merges; initially as in its spec.
-    /// [`Port::tx_cutting`] follows changes while it runs.
+    /// [`Port::tx_segmenting`] follows changes while it runs.
     #[doc(hidden)]
     pub fn switches(&self) -> &Arc<Switches> {
         &self.switches
     }
 
-    /// Replaces the switches. Call it before [`Port::tx_cutting`].
+    /// Replaces the switches. Call it before [`Port::tx_segmenting`].
     #[doc(hidden)]
     pub fn set_switches(&mut self, switches: Arc<Switches>) {
         self.switches = switches;
@@ -210,8 +210,8 @@ impl Port {
     /// Whether received frames may need segmentation ([`Frame::offload`](crate::Frame::offload))
     /// even if the program accepts no long frames.
     #[doc(hidden)]
-    pub fn leaves_cutting(&self) -> bool {
-        self.leaves_cutting
+    pub fn leaves_segmentation(&self) -> bool {
+        self.leaves_segmentation
     }
 
     /// Diagnostics since opening; complete after every receiving end has ended.
@@ -219,8 +219,8 @@ impl Port {
         self.driver.diagnostics()
     }
 
-    /// Metadata of the capture file that it reads, for
-    /// `ProgramOptions::file_metadata` of the port that writes the packets. `None` if it does not read a file.
+    /// Metadata of the capture file that it reads, for `ProgramOptions::file_metadata` of the port
+    /// that writes the packets. `None` if it does not read a file.
     #[doc(hidden)]
     pub fn file_metadata(&self) -> Option<&Arc<FileMetadata>> {
         self.file_metadata.as_ref()

@@ -103,9 +103,9 @@ pub struct Forwarding {
     /// [`Control::set_offload`](super::Control::set_offload) may request them later.
     pub prepare_offload: bool,
     /// The program segments long frames before it transmits them
-    /// ([`Port::tx_cutting`](super::Port::tx_cutting)). A port then leaves frames to its device if
-    /// the device can segment them; [`Port::sink`](super::Port::sink) describes these.
-    pub cuts: bool,
+    /// ([`Port::tx_segmenting`](super::Port::tx_segmenting)). A port then leaves frames to its
+    /// device if the device can segment them; [`Port::sink`](super::Port::sink) describes these.
+    pub segments: bool,
     /// The program applies the segmentation and merging options of the spec
     /// ([`Spec::offloads`](super::Spec)). Otherwise a spec with such options is refused.
     pub heeds_offloads: bool,
@@ -115,7 +115,7 @@ crate::setters!(Forwarding:
     intact: bool,
     offload: SinkGso,
     prepare_offload: bool,
-    cuts: bool,
+    segments: bool,
     heeds_offloads: bool,
 );
 

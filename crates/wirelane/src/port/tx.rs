@@ -197,7 +197,8 @@ impl Tx {
         &self.counters
     }
 
-    /// The work of the segmenter of [`Port::tx_cutting`](super::Port::tx_cutting), if there is one.
+    /// The work of the segmenter of [`Port::tx_segmenting`](super::Port::tx_segmenting), if there
+    /// is one.
     #[doc(hidden)]
     pub fn segments(&self) -> Option<&Arc<SegmentCounters>> {
         self.segments.as_ref()

@@ -161,10 +161,9 @@ impl Bed {
     fn new(sink: &str) -> Self {
         let ns = Namespace::new();
         let open = |spec: &str| {
-            let options = OpenOptions::default()
-                .receive(false)
-                .transmit(true)
-                .internal(ProgramOptions::default().forwarding(Forwarding::default().cuts(true)));
+            let options = OpenOptions::default().receive(false).transmit(true).internal(
+                ProgramOptions::default().forwarding(Forwarding::default().segments(true)),
+            );
             ns.inside(|| port::open(&spec.parse().unwrap(), &options).unwrap())
         };
         let mut others = Vec::new();

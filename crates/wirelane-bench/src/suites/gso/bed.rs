@@ -313,7 +313,7 @@ fn options(cuts: bool, placement: &Placement) -> OpenOptions {
         true => SinkGso { tcp4: true, tcp6: true, udp: true, udp_fragment: false },
         false => SinkGso::default(),
     };
-    let forwarding = Forwarding::default().cuts(cuts).offload(offload);
+    let forwarding = Forwarding::default().segments(cuts).offload(offload);
     OpenOptions::default()
         .mask(QueueMask { enabled: true, rx: QueueSet::All, tx: QueueSet::NONE, other: true })
         .transmit(true)

@@ -141,7 +141,7 @@ fn nothing_sent(outcome: &SendOutcome, args: &SendArgs) -> Error {
 /// # Errors
 /// The port cannot be opened for sending.
 fn open(args: &SendArgs, spec: &Spec, placement: &Placement, halt: &Halt) -> Result<(Port, u32)> {
-    let forwarding = Forwarding::default().cuts(args.gso.is_some()).heeds_offloads(true);
+    let forwarding = Forwarding::default().segments(args.gso.is_some()).heeds_offloads(true);
     let options = OpenOptions::default()
         .receive(false)
         .transmit(true)

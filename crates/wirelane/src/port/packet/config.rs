@@ -83,7 +83,7 @@ pub(super) struct Config {
 /// Which frames to segment are passed to the kernel whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Vnet {
-    /// The frames that the device segments, if the program sets `Forwarding::cuts`.
+    /// The frames that the device segments, if the program sets `Forwarding::segments`.
     Auto,
     /// All frames that the kernel can segment.
     On,

@@ -122,7 +122,7 @@ impl PacketPlan {
         let info = self.describe(notes, times.lateness, rings.mode());
         let Rings { rings, fanout, .. } = rings;
         let (tx, gauges) = self.transmitters(sockets, assignment)?;
-        let leaves_cutting = rings.iter().any(|ring| ring.vnet_header > 0);
+        let leaves_segmentation = rings.iter().any(|ring| ring.vnet_header > 0);
         let sink = self.sink();
         let interface: Arc<str> = self.device.name.as_str().into();
         let (snaplen, link_type) = (self.snaplen, self.device.link_type);
@@ -169,7 +169,8 @@ impl PacketPlan {
         });
         let driver = Arc::clone(&handle);
         let mut port = Port::new(info, driver, accounting);
-        (port.rx, port.tx, port.sink, port.leaves_cutting) = (rx, tx, sink, leaves_cutting);
+        (port.rx, port.tx, port.sink, port.leaves_segmentation) =
+            (rx, tx, sink, leaves_segmentation);
         port.steering = steering.map(Arc::new);
         Ok(PacketPort { port, handle, bypass: self.config.bypass })
     }

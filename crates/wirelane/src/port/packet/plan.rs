@@ -63,7 +63,7 @@ impl PacketPlan {
             _ if !options.transmit => SinkGso::default(),
             // The kernel inserts fragment headers after all extension headers, against RFC 8200.
             Vnet::On => SinkGso { tcp4: true, tcp6: true, udp: true, udp_fragment: false },
-            Vnet::Auto if options.internal.forwarding.cuts => device.segments(),
+            Vnet::Auto if options.internal.forwarding.segments => device.segments(),
             Vnet::Auto | Vnet::Off => SinkGso::default(),
         };
         // "linux/virtio_net.h: Support USO offload in vnet header" is in 6.2; older kernels reject

@@ -29,7 +29,7 @@ pub struct ForwardPath {
 /// the first. A lane has all receiving ends of one TX queue. With one thread per lane no end is
 /// shared, and order within a flow is preserved. Packets that the host itself sends (class TX) are
 /// on their way already and are in no lane. The transmitting ends segment long frames, as with
-/// [`Port::tx_cutting`].
+/// [`Port::tx_segmenting`].
 ///
 /// ```
 /// use wirelane::port::{self, OpenOptions};

@@ -95,7 +95,7 @@ impl<'a> Directions<'a> {
             inputs = offload::merge(&mut self.monitor, from, inputs, &sink, switches, config)?;
         }
         // Packets merged here or by the kernel need segmentation again.
-        let comes_long = merges.is_some() || ports[from].leaves_cutting();
+        let comes_long = merges.is_some() || ports[from].leaves_segmentation();
         let segmenting =
             switches(to).cloned().or_else(|| comes_long.then(Arc::<Switches>::default));
         let outputs = match segmenting {

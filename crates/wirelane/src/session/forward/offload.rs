@@ -57,7 +57,7 @@ pub(super) fn segment(
     switches: &Arc<Switches>,
 ) -> Result<Vec<Tx>> {
     port.set_switches(Arc::clone(switches));
-    let outputs = port.tx_cutting()?;
+    let outputs = port.tx_segmenting()?;
     for tx in &outputs {
         let segments = tx.segments().map(Arc::clone);
         monitor.segmenters.extend(segments.map(|segments| (to, tx.queue(), segments)));
