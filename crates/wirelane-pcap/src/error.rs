@@ -1,10 +1,10 @@
 //! Errors of capture files, in one line each: the object, the cause, the next step.
 
 use std::borrow::Cow;
-use std::fmt::{self, Write as _};
+use std::fmt;
 use std::io;
 
-use wirelane_wire::text::escaped;
+use wirelane_wire::text::sentence;
 
 use crate::system::symbol;
 
@@ -126,9 +126,7 @@ impl CaptureError {
             _ => None,
         }
     }
-}
 
-impl CaptureError {
     /// The name of the file in errors.
     #[must_use]
     pub fn name(&self) -> &str {
@@ -146,59 +144,58 @@ impl CaptureError {
         }
     }
 
-    /// Cause and next step, without the object.
+    /// The cause, and the next step if there is one, without the object.
     #[must_use]
-    pub fn parts(&self) -> (String, Cow<'static, str>) {
+    pub fn parts(&self) -> (String, Option<Cow<'static, str>>) {
         match self {
             Self::Open { action, source, .. } => {
-                (format!("cannot {action}: {}", cause(source)), advice(source).into())
+                (format!("cannot {action}: {}", cause(source)), advice(source))
             }
             Self::Read { offset, .. } if self.is_would_block() => {
-                (format!("no data yet at byte {offset}"), "read on later".into())
+                (format!("no data yet at byte {offset}"), Some("read on later".into()))
             }
             Self::Read { offset, source, .. } if source.raw_os_error().is_none() => (
                 format!("damaged at byte {offset} of its content: {source}"),
-                "everything before it can be used".into(),
+                Some("everything before it can be used".into()),
             ),
             Self::Read { offset, source, .. } => {
-                (format!("cannot read at byte {offset}: {}", cause(source)), advice(source).into())
+                (format!("cannot read at byte {offset}: {}", cause(source)), advice(source))
             }
             Self::Unrecognized { what, .. } => (
                 format!("not a capture file: {what}"),
-                "give a pcap or pcapng file, plain, gzip, lz4 or zstd".into(),
+                Some("give a pcap or pcapng file, plain, gzip, lz4 or zstd".into()),
             ),
             Self::Truncated { offset, packets, .. } => (
                 format!("cut short in the block at byte {offset}"),
-                format!("the {packets} packets before it can be used").into(),
+                Some(format!("the {packets} packets before it can be used").into()),
             ),
             Self::Malformed { offset, what, .. } => (
                 format!("corrupt at byte {offset}: {what}"),
-                "the packets before it can be used".into(),
+                Some("the packets before it can be used".into()),
             ),
             Self::Write { packets, source, .. } => (
                 format!(
                     "cannot write: {}; {packets} packets are safely in the file",
                     cause(source)
                 ),
-                advice(source).into(),
+                advice(source),
             ),
             Self::BrokenPipe { packets, .. } => {
-                (format!("the reader closed the pipe after {packets} packets"), "".into())
+                (format!("the reader closed the pipe after {packets} packets"), None)
             }
-            Self::IsInput { .. } => ("it is the input file".into(), "write to another file".into()),
-            Self::Invalid { what, help, .. } => (what.clone(), help.clone()),
-            Self::Unsupported { what, help, .. } => ((*what).into(), (*help).into()),
+            Self::IsInput { .. } => {
+                ("it is the input file".into(), Some("write to another file".into()))
+            }
+            Self::Invalid { what, help, .. } => (what.clone(), Some(help.clone())),
+            Self::Unsupported { what, help, .. } => ((*what).into(), Some((*help).into())),
         }
     }
 }
 
 impl fmt::Display for CaptureError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // A path may contain control characters; an error stays on one line.
-        self.name().chars().flat_map(escaped).try_for_each(|c| f.write_char(c))?;
         let (cause, help) = self.parts();
-        write!(f, ": {cause}")?;
-        if help.is_empty() { Ok(()) } else { write!(f, "; {help}") }
+        sentence(f, self.name(), &cause, help.as_deref())
     }
 }
 
@@ -230,8 +227,8 @@ fn cause(error: &io::Error) -> String {
 }
 
 /// The next step, for errors that have one.
-fn advice(error: &io::Error) -> &'static str {
-    match error.kind() {
+fn advice(error: &io::Error) -> Option<Cow<'static, str>> {
+    let help = match error.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => "check the path",
         io::ErrorKind::PermissionDenied => "check who may access it",
         io::ErrorKind::StorageFull => "free space, or rotate with -C and -W",
@@ -240,6 +237,19 @@ fn advice(error: &io::Error) -> &'static str {
         io::ErrorKind::ReadOnlyFilesystem => "choose another directory",
         io::ErrorKind::IsADirectory => "name a file in it",
         io::ErrorKind::TimedOut => "the rest was counted as dropped",
-        _ => "",
+        _ => return None,
+    };
+    Some(help.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_stays_on_one_line() {
+        let (name, what) = ("compression", "'a\nb' is none".to_owned());
+        let error = CaptureError::Invalid { name, what, help: "give\tlz4".into() };
+        assert_eq!(error.to_string(), "compression: 'a\\nb' is none; give\\tlz4");
     }
 }

@@ -98,7 +98,8 @@ impl From<CaptureError> for Error {
     fn from(error: CaptureError) -> Self {
         let errno = error.errno();
         let (cause, help) = error.parts();
-        let mut new = Self::new(error.name(), cause).help(help);
+        let mut new = Self::new(error.name(), cause);
+        new.0.help = help;
         new.0.errno = errno;
         new
     }
@@ -167,6 +168,11 @@ mod tests {
         let truncated = CaptureError::Truncated { name: "a.pcapng".into(), offset: 9, packets: 1 };
         let text = truncated.to_string();
         assert_eq!(Error::from(truncated).to_string(), text);
+        let source = io::Error::from_raw_os_error(5);
+        let unread = CaptureError::Read { name: "a.pcapng".into(), offset: 9, source };
+        let text = unread.to_string();
+        assert_eq!(text, "a.pcapng: cannot read at byte 9: Input/output error (EIO)");
+        assert_eq!(Error::from(unread).to_string(), text);
         let filter = "1,6 0 0".parse::<wirelane_filter::Filter>().unwrap();
         let filter = filter.program(1, 96).unwrap_err();
         let text = filter.to_string();

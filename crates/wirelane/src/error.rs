@@ -262,11 +262,12 @@ impl From<CaptureError> for Error {
         }
         let (cause, help) = error.parts();
         let object = error.name().to_owned();
-        if matches!(error, CaptureError::IsInput { .. } | CaptureError::Invalid { .. }) {
-            return Self::usage(object, cause).help(help);
-        }
-        let converted = Self::failed(object.as_str(), cause);
-        let converted = if help.is_empty() { converted } else { converted.help(help) };
+        let kind = match error {
+            CaptureError::IsInput { .. } | CaptureError::Invalid { .. } => ErrorKind::Usage,
+            _ => ErrorKind::Failed,
+        };
+        let mut converted = Self::new(kind, object.clone(), cause.into());
+        converted.0.help = help;
         let (call, source) = match error {
             CaptureError::Open { action, source, .. } => (action, source),
             CaptureError::Read { source, .. } => ("read", source),
