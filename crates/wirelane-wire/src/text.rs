@@ -4,7 +4,7 @@
 use alloc::borrow::Cow;
 use alloc::format;
 use alloc::string::{String, ToString};
-use core::fmt::{self, Write as _};
+use core::fmt;
 
 /// Whether this character could mislead a terminal or its reader: it moves the cursor, changes
 /// colours or titles, ends a line, reorders the surrounding text, or is invisible.
@@ -82,13 +82,8 @@ pub fn brief(text: &str) -> Cow<'_, str> {
     format!("{begin} [{} more characters] {end}", count - 2 * ENDS).into()
 }
 
-/// Writes text of a user or a file, which may contain control characters and be long, so that an
-/// error stays on one readable line.
-pub fn one_line(f: &mut fmt::Formatter<'_>, text: &str) -> fmt::Result {
-    brief(text).chars().flat_map(escaped).try_for_each(|c| f.write_char(c))
-}
-
-/// As [`one_line`], as a string.
+/// Text of a user or a file, which may contain control characters and be long, so that an error
+/// stays on one readable line.
 #[must_use]
 pub fn on_one_line(text: &str) -> String {
     brief(text).chars().flat_map(escaped).collect()
@@ -101,14 +96,9 @@ pub fn sentence(
     cause: &str,
     help: Option<&str>,
 ) -> fmt::Result {
-    one_line(f, object)?;
-    f.write_str(": ")?;
-    one_line(f, cause)?;
+    write!(f, "{}: {}", on_one_line(object), on_one_line(cause))?;
     match help {
-        Some(help) => {
-            f.write_str("; ")?;
-            one_line(f, help)
-        }
+        Some(help) => write!(f, "; {}", on_one_line(help)),
         None => Ok(()),
     }
 }
