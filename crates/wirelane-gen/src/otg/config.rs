@@ -111,11 +111,11 @@ fn flow(
     let packet = headers::read(fields.get("packet"))?;
     let metrics = flow::metrics(fields.part("metrics"))?;
     let reserved = reserved(&metrics);
-    let room = packet.room(reserved).map_err(|error| place.error(error.to_string()))?;
+    let room = packet.room(reserved).map_err(|error| place.located(error))?;
     let sizes = size::read(fields.part("size"), room)?;
     let recipe = payload::read(fields.part("payload"), packet, &sizes, reserved)?;
     let stream = Stream::new(name, &recipe, Some(&sizes), reserved);
-    let mut stream = stream.map_err(|error| place.error(error.to_string()))?;
+    let mut stream = stream.map_err(|error| place.located(error))?;
     stream.rate = flow::rate(fields.part("rate"), stream.lengths.mean())?;
     let extent = flow::duration(fields.part("duration"))?;
     stream.count = extent.packets;

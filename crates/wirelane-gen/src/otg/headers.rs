@@ -6,7 +6,7 @@ use super::pattern::{
     self, HeaderChecksum, PatternFormat, ValuePattern, combine, constant, hex, part,
 };
 use super::place::{MapFields, NodePath};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::protocol::Id;
 use crate::recipe::{Layer, Recipe, Value};
 use crate::table;
@@ -96,8 +96,7 @@ fn layer(place: NodePath<'_>, name: &str, layers: &mut Vec<Layer>) -> Result<()>
     let Some(header) = HEADERS.iter().find(|header| header.model == name) else {
         return Err(place.unsupported("this header is not supported", &SUPPORTED.join(", ")));
     };
-    let mut layer =
-        Layer::named(header.protocol).map_err(|error| place.error(error.to_string()))?;
+    let mut layer = Layer::named(header.protocol).map_err(|error| place.located(error))?;
     let fields = place.fields()?;
     for row in header.rows {
         set_row(&mut layer, &fields, row)?;
@@ -166,17 +165,13 @@ fn set_row(layer: &mut Layer, fields: &MapFields<'_>, row: &FieldMapping) -> Res
 }
 
 fn set(layer: &mut Layer, place: &NodePath<'_>, name: &str, values: Values) -> Result<()> {
-    layer.set(name, values).map_err(|error| refused(place, &error))?;
+    layer.set(name, values).map_err(|error| place.located(error))?;
     Ok(())
 }
 
 fn set_bytes(layer: &mut Layer, place: &NodePath<'_>, name: &str, bytes: Vec<u8>) -> Result<()> {
-    layer.set_bytes(name, bytes).map_err(|error| refused(place, &error))?;
+    layer.set_bytes(name, bytes).map_err(|error| place.located(error))?;
     Ok(())
-}
-
-fn refused(place: &NodePath<'_>, error: &Error) -> Error {
-    place.error(error.to_string())
 }
 
 /// Checks a field whose only supported value is `due`.
@@ -194,7 +189,7 @@ fn set_checksum(layer: &mut Layer, fields: &MapFields<'_>, name: &'static str) -
         HeaderChecksum::Custom(value) => set(layer, &place, "checksum", Values::Constant(value)),
         // UDP below a tunnel has no checksum by default, but the model requires one.
         HeaderChecksum::Good if layer.protocol.id == Id::Udp => {
-            layer.set_auto("checksum").map_err(|error| refused(&place, &error))?;
+            layer.set_auto("checksum").map_err(|error| place.located(error))?;
             Ok(())
         }
         HeaderChecksum::Good => Ok(()),
@@ -300,7 +295,7 @@ fn gre(layer: &mut Layer, fields: &MapFields<'_>) -> Result<()> {
         _ if !present => Ok(()),
         HeaderChecksum::Custom(value) => set(layer, &place, "checksum", Values::Constant(value)),
         HeaderChecksum::Good => {
-            layer.set_auto("checksum").map_err(|error| refused(&place, &error))?;
+            layer.set_auto("checksum").map_err(|error| place.located(error))?;
             Ok(())
         }
     }
@@ -320,7 +315,7 @@ fn custom(place: NodePath<'_>, packet: &mut OtgHeaders) -> Result<()> {
         }
         let rest = bytes.split_off(14);
         let number = |bytes: &[u8]| bytes.iter().fold(0, |all, byte| all << 8 | u128::from(*byte));
-        let mut ethernet = Layer::named("eth").map_err(|error| refused(&place, &error))?;
+        let mut ethernet = Layer::named("eth").map_err(|error| place.located(error))?;
         for (name, range) in [("dst", 0..6), ("src", 6..12), ("type", 12..14)] {
             set(&mut ethernet, &place, name, Values::Constant(number(&bytes[range])))?;
         }
@@ -335,7 +330,7 @@ fn custom(place: NodePath<'_>, packet: &mut OtgHeaders) -> Result<()> {
 fn extension(place: NodePath<'_>, layers: &mut Vec<Layer>) -> Result<()> {
     let fields = place.fields()?;
     fields.choice(&["routing"], "routing")?;
-    let mut layer = Layer::named("routing").map_err(|error| refused(&place, &error))?;
+    let mut layer = Layer::named("routing").map_err(|error| place.located(error))?;
     set_row(&mut layer, &fields, &row("next_header", "next", Absent::Computed))?;
     set_row(&mut layer, &fields, &row("hdr_ext_len", "length", Absent::Computed))?;
     let place = fields.part("routing");

@@ -60,7 +60,7 @@ pub(super) fn read(
         }
     };
     custom.extend(written.unwrap_or_default());
-    let mut layer = Layer::named("payload").map_err(|error| place.error(error.to_string()))?;
+    let mut layer = Layer::named("payload").map_err(|error| place.located(error))?;
     let set = || {
         if !custom.is_empty() {
             layer.set_bytes("hex", custom)?;
@@ -70,7 +70,7 @@ pub(super) fn read(
         }
         Ok(())
     };
-    set().map_err(|error: Error| place.error(error.to_string()))?;
+    set().map_err(|error: Error| place.located(error))?;
     if !layer.settings.is_empty() {
         recipe.layers.push(layer);
     }
@@ -87,6 +87,6 @@ fn room(place: &NodePath<'_>, recipe: &Recipe, sizes: &Sizes) -> Result<usize> {
             return Err(place.unsupported(what, supported));
         }
     };
-    let headers = recipe.compile(0).map_err(|error| place.error(error.to_string()))?;
+    let headers = recipe.compile(0).map_err(|error| place.located(error))?;
     Ok(size.saturating_sub(headers.head().len()))
 }

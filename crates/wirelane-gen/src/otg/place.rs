@@ -61,8 +61,13 @@ impl<'a> NodePath<'a> {
 
     /// An error with the message `what` at this place.
     pub(super) fn error(&self, what: impl Into<String>) -> Error {
+        self.located(Error::new(what))
+    }
+
+    /// Adds this place to an error.
+    pub(super) fn located(&self, error: Error) -> Error {
         let (line, column) = self.position();
-        Error::new(what).at(line, column, self.path())
+        error.at(line, column, self.path())
     }
 
     fn position(&self) -> (usize, usize) {
