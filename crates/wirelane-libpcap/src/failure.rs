@@ -3,6 +3,8 @@
 use std::ffi::c_int;
 use std::fmt;
 
+use wirelane_os::error::words;
+
 use crate::abi::status;
 
 /// A status below 0 and the text for `pcap_geterr`.
@@ -48,7 +50,5 @@ impl fmt::Display for PcapFailure {
 
 /// The C library's text for an errno.
 pub(crate) fn strerror(errno: i32) -> String {
-    let text = std::io::Error::from_raw_os_error(errno).to_string();
-    let end = text.rfind(" (os error").unwrap_or(text.len());
-    text.get(..end).unwrap_or_default().to_owned()
+    words(&std::io::Error::from_raw_os_error(errno))
 }

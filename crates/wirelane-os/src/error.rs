@@ -57,11 +57,6 @@ impl OsError {
     pub fn is_exhaustion(&self) -> bool {
         self.errno().is_some_and(is_exhaustion)
     }
-
-    /// The symbolic name of the errno, e.g. `EACCES`, or `None` when it is unknown.
-    pub fn errno_name(&self) -> Option<&'static str> {
-        self.errno().map(errno_name).filter(|name| *name != UNKNOWN)
-    }
 }
 
 impl fmt::Display for OsError {
@@ -70,14 +65,7 @@ impl fmt::Display for OsError {
             "" => write!(f, "{}: ", self.call)?,
             object => write!(f, "{}({object}): ", self.call)?,
         }
-        let words = self.source.to_string();
-        let Some(errno) = self.errno() else { return f.write_str(&words) };
-        // std appends the number, which this replaces by the name.
-        let words = words.split(" (os error").next().unwrap_or_default();
-        match errno_name(errno) {
-            UNKNOWN => write!(f, "{words} (errno {errno})"),
-            name => write!(f, "{words} ({name})"),
-        }
+        f.write_str(&described(&self.source))
     }
 }
 
@@ -91,6 +79,27 @@ impl From<OsError> for io::Error {
     fn from(error: OsError) -> io::Error {
         io::Error::new(error.source.kind(), error)
     }
+}
+
+/// The words of an error, and the name of its errno, e.g. `Permission denied (EACCES)`.
+pub fn described(error: &io::Error) -> String {
+    let words = words(error);
+    match error.raw_os_error().map(|errno| (errno, errno_name(errno))) {
+        None => words,
+        Some((errno, UNKNOWN)) => format!("{words} (errno {errno})"),
+        Some((_, name)) => format!("{words} ({name})"),
+    }
+}
+
+/// The words of an error, without the number that the standard library appends.
+pub fn words(error: &io::Error) -> String {
+    let mut words = error.to_string();
+    if error.raw_os_error().is_some()
+        && let Some(end) = words.find(" (os error")
+    {
+        words.truncate(end);
+    }
+    words
 }
 
 /// Whether this errno means a lack of descriptors or memory.
@@ -136,14 +145,14 @@ mod tests {
         let error = OsError::from_errno("bind", "eth7", libc::EACCES);
         assert_eq!(error.to_string(), "bind(eth7): Permission denied (EACCES)");
         assert_eq!(error.errno(), Some(libc::EACCES));
-        assert_eq!(error.errno_name(), Some("EACCES"));
+        assert_eq!(error.errno().map(errno_name), Some("EACCES"));
     }
 
     #[test]
     fn display_of_an_unknown_errno_keeps_the_number() {
         let error = OsError::from_errno("ioctl", "x", 4000);
         assert!(error.to_string().ends_with("(errno 4000)"), "{error}");
-        assert_eq!(error.errno_name(), None);
+        assert_eq!(error.errno().map(errno_name), Some(UNKNOWN));
     }
 
     #[test]

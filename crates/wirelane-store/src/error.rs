@@ -5,7 +5,7 @@ use std::fmt;
 use std::io;
 use std::path::Path;
 
-use wirelane_os::error::{OsError, errno_name};
+use wirelane_os::error::{OsError, described};
 use wirelane_pcap::CaptureError;
 use wirelane_wire::text;
 
@@ -40,14 +40,7 @@ impl Error {
 
     /// The system refuses to `action` the file.
     pub(crate) fn io(path: &Path, action: &str, error: &io::Error) -> Self {
-        let text = error.to_string();
-        let cause = match error.raw_os_error() {
-            Some(errno) => {
-                let text = text.split(" (os error").next().unwrap_or(&text);
-                format!("cannot {action}: {text} ({})", errno_name(errno))
-            }
-            None => format!("cannot {action}: {text}"),
-        };
+        let cause = format!("cannot {action}: {}", described(error));
         let mut new = Self::new(path.display().to_string(), cause);
         new.0.errno = error.raw_os_error();
         new.0.help = advice(error.kind()).map(Cow::Borrowed);
@@ -62,6 +55,11 @@ impl Error {
         }
         new.0.errno = error.errno();
         new
+    }
+
+    /// The system refuses to start the thread with this name.
+    pub(crate) fn thread(name: &str, error: io::Error) -> Self {
+        Self::os(OsError::new("clone", format!("thread {name}"), error))
     }
 
     /// Adds the remedy.

@@ -45,6 +45,7 @@ pub mod record;
 mod scan;
 mod stamp;
 mod survey;
+mod threads;
 pub mod writer;
 
 pub use self::check::{CheckReport, check, reindex};

@@ -7,7 +7,7 @@ use wirelane_filter::jit::Jit;
 use wirelane_filter::{Filter, Interpreter, Metadata, Packet, Program};
 use wirelane_pcap::{Class, LINK_TYPE_ETHERNET, Record, Source};
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::narrow::Plan;
 
 /// The snap length of compiled expressions, as in tcpdump.
@@ -96,7 +96,7 @@ impl<'a> FilterEngines<'a> {
             Ok(verdict) => verdict,
             Err(error) if link_type == LINK_TYPE_ETHERNET => return Err(error.into()),
             Err(error) => {
-                compile(filter, LINK_TYPE_ETHERNET).map_err(Error::from)?;
+                compile(filter, LINK_TYPE_ETHERNET)?;
                 self.notes.push(format!("packets of link type {link_type}: {error}"));
                 LinkFilter::Nothing
             }

@@ -21,6 +21,8 @@ use super::sift::{QueryConditions, Sifted};
 use crate::error::{Error, Result};
 use crate::extent::ExtentHeader;
 
+/// The name of the threads.
+const NAME: &str = "wl-read";
 /// Extents in flight per thread.
 const AHEAD: usize = 2;
 /// How often an extent that a recorder may be writing is read, and how long to wait between the
@@ -82,9 +84,9 @@ pub(super) fn go(
         for _ in 0..work.threads.max(1) {
             let (waiting, done) = (&waiting, done.clone());
             thread::Builder::new()
-                .name("wl-read".into())
+                .name(NAME.into())
                 .spawn_scoped(scope, move || serve(waiting, &done, sieve))
-                .map_err(|error| Error::new("a thread that reads", error.to_string()))?;
+                .map_err(|error| Error::thread(NAME, error))?;
         }
         drop(done);
         let route = StoreRoute::new(atlas, sieve, taker.window());

@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
-use std::thread::{self, JoinHandle, Thread};
+use std::thread::{JoinHandle, Thread};
 
 use crc32fast::hash;
 use wirelane_pcap::{CompressionOptions, FrameCompressor, Source};
@@ -25,6 +25,7 @@ use super::status::Counts;
 use crate::disk::{Buffer, Buffers};
 use crate::error::{Error, Result};
 use crate::extent::{EXTENT_SIZE, ExtentHeader};
+use crate::threads::spawn;
 
 /// Extents in flight per thread: one is being compressed, one waits.
 const PER_THREAD: usize = 2;
@@ -206,11 +207,8 @@ impl Compressing {
                 wake.unpark();
             }
         };
-        let handle = thread::Builder::new()
-            .name("wl-compress".into())
-            .spawn(run)
-            .map_err(|error| Error::new("a thread that compresses", error.to_string()))?;
-        Ok(Self { plain: Some(plain), packed, handle: Some(handle) })
+        let handle = Some(spawn("wl-compress", run)?);
+        Ok(Self { plain: Some(plain), packed, handle })
     }
 }
 

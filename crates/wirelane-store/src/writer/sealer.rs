@@ -7,7 +7,7 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::thread::{self, JoinHandle};
+use std::thread::JoinHandle;
 
 use rustix::fs::{RenameFlags, fsync, ftruncate, renameat, renameat_with};
 use rustix::io::Errno;
@@ -21,6 +21,7 @@ use crate::directory::Directory;
 use crate::error::{Error, Result};
 use crate::names::SegmentName;
 use crate::survey::survey;
+use crate::threads::spawn;
 
 /// The most indexes that wait to be finished, because each takes memory. Further segments are
 /// indexed again later.
@@ -48,11 +49,8 @@ impl Sealer {
         let (segments, finished) = channel();
         let waiting = Arc::new(AtomicUsize::new(0));
         let left = Arc::clone(&waiting);
-        let thread = thread::Builder::new()
-            .name("wl-sealer".into())
-            .spawn(move || parts.run(finished, &left))
-            .map_err(|error| Error::new("a thread that finishes segments", error.to_string()))?;
-        Ok(Self { segments: Some(segments), waiting, thread: Some(thread) })
+        let thread = Some(spawn("wl-sealer", move || parts.run(finished, &left))?);
+        Ok(Self { segments: Some(segments), waiting, thread })
     }
 
     /// Finishes a segment: gives it its final name and its index, or deletes it if it is empty.

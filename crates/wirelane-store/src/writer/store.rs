@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Sender, channel, sync_channel};
 use std::sync::{Arc, mpsc};
-use std::thread::{self, JoinHandle};
+use std::thread::JoinHandle;
 
 use wirelane_pcap::{Access, Source};
 
@@ -24,6 +24,7 @@ use crate::error::{Error, Result};
 use crate::extent::EXTENT_SIZE;
 use crate::lock::RecorderLock;
 use crate::mend::{MendReport, mend};
+use crate::threads::spawn;
 
 /// Writes a store through any number of [lanes](StoreWriter::lane). A store has one writer at a
 /// time.
@@ -64,7 +65,7 @@ impl StoreWriter {
             requests,
             Arc::clone(&status),
         )?;
-        let thread = spawn("wl-retention".into(), move || thread.run())?;
+        let thread = spawn("wl-retention", move || thread.run())?;
         Ok(Self {
             directory,
             access,
@@ -105,7 +106,7 @@ impl StoreWriter {
         let number = self.lanes;
         let (start, started) = mpsc::channel::<LaneWorker>();
         // If its sender is dropped, the thread ends at once.
-        let thread = spawn(format!("wl-store-{number}"), move || {
+        let thread = spawn(&format!("wl-store-{number}"), move || {
             started.recv().map_or((), LaneWorker::run)
         })?;
         let store_thread = thread.thread().clone();
@@ -228,10 +229,4 @@ impl Drop for StoreWriter {
     fn drop(&mut self) {
         self.end();
     }
-}
-
-fn spawn(name: String, run: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {
-    let object = format!("thread {name}");
-    let builder = thread::Builder::new().name(name);
-    builder.spawn(run).map_err(|error| Error::new(object, error.to_string()))
 }
