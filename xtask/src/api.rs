@@ -31,7 +31,7 @@ pub(crate) fn run(context: &Context) -> Outcome {
 }
 
 /// The crates with a snapshot, in the order of their names.
-fn crates() -> io::Result<Vec<String>> {
+pub(crate) fn crates() -> io::Result<Vec<String>> {
     let entries = fs::read_dir(context::root().join("crates"))?;
     let names = entries.map(|entry| entry.map(|entry| entry.file_name().display().to_string()));
     let mut names: Vec<String> = names.collect::<Result<_, _>>()?;

@@ -1,13 +1,12 @@
 //! The step `semver`: the public items are compatible with the last release, as Semantic Versioning
 //! requires. It runs only when it is named, because it builds the documentation twice.
 
-use std::fs;
 use std::process::Command;
 
-use crate::cargo;
 use crate::context::{Context, root};
 use crate::setup;
 use crate::step::Outcome;
+use crate::{api, cargo};
 
 /// Runs `cargo semver-checks` against the last tag; skips the step if there is no tag or program.
 pub(crate) fn run(_context: &Context) -> Outcome {
@@ -33,18 +32,15 @@ fn check(tag: Option<&str>, has_program: bool) -> Result<Outcome, String> {
 }
 
 fn compare(tag: &str) -> Outcome {
+    let crates = match api::crates() {
+        Ok(crates) => crates,
+        Err(error) => return Outcome::failure(format!("cannot read the crates: {error}")),
+    };
     let mut command = cargo::stable(&["semver-checks", "--baseline-rev", tag]);
-    for name in crates() {
-        command.args(["-p", &name]);
+    for name in &crates {
+        command.args(["-p", name]);
     }
     Outcome::single(cargo::succeeds(&mut command))
-}
-
-/// The crates with a snapshot of their public items.
-fn crates() -> Vec<String> {
-    let entries = fs::read_dir(root().join("crates")).into_iter().flatten().flatten();
-    let libraries = entries.filter(|entry| entry.path().join("api.txt").exists());
-    libraries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
 }
 
 #[cfg(test)]

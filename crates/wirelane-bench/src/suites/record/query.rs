@@ -102,14 +102,12 @@ impl KnownStore {
     /// Writes about `bytes`.
     fn write(folder: &Path, bytes: u64, stop: &AtomicBool) -> Result<Self> {
         let path = folder.join("store");
-        let failed = |error: wirelane_store::Error| Error::failed(CASE, error.to_string());
         let packets = (bytes as f64 / (MEAN + AROUND)) as u64;
         let begin = clock::realtime_ns().saturating_sub(SPAN.as_nanos() as u64);
         let store = Self { path, begin, packets, bytes: 0 };
-        let mut writer =
-            StoreWriter::create(&store.path, StoreOptions::default()).map_err(failed)?;
+        let mut writer = StoreWriter::create(&store.path, StoreOptions::default())?;
         let source = Source { link_type: LINK_TYPE_ETHERNET, ..Source::default() };
-        let mut lane = writer.lane(&[source], None).map_err(failed)?;
+        let mut lane = writer.lane(&[source], None)?;
         let mut traffic = RecordTraffic::new();
         for number in 0..packets {
             if number % BATCH == 0 {
@@ -272,10 +270,9 @@ impl KnownStore {
 
     /// The segments that have packets of this time.
     fn segments(&self, time: Option<[u64; 2]>) -> Result<Vec<PathBuf>> {
-        let failed = |error: wirelane_store::Error| Error::failed(CASE, error.to_string());
-        let directory = Directory::open(&self.path).map_err(failed)?;
+        let directory = Directory::open(&self.path)?;
         let mut paths = Vec::new();
-        for entry in directory.segments().map_err(failed)? {
+        for entry in directory.segments()? {
             let is_asked = |[from, to]: [u64; 2]| {
                 entry.name.times.is_none_or(|(oldest, newest)| oldest <= to && newest >= from)
             };
