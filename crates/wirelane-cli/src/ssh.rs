@@ -122,6 +122,8 @@ fn shares_network(pid: u32) -> Option<bool> {
 mod tests {
     use std::process::Command;
 
+    use wirelane_testkit::wait::eventually;
+
     use super::*;
 
     #[test]
@@ -134,12 +136,7 @@ mod tests {
             Command::new("sleep").arg("600").env("WIRELANE_TEST", "a=b").spawn().unwrap();
         let pid = child.id();
         // Until the child executes its program, it has a copy of this environment.
-        for _ in 0..6000 {
-            if environment(pid, "WIRELANE_TEST").is_some() {
-                break;
-            }
-            std::thread::sleep(std::time::Duration::from_millis(10));
-        }
+        eventually(|| environment(pid, "WIRELANE_TEST").is_some());
         assert_eq!(environment(pid, "WIRELANE_TEST").as_deref(), Some("a=b"));
         assert_eq!(environment(pid, "WIRELANE"), None);
         assert_eq!(shares_network(pid), Some(true));

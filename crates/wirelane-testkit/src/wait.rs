@@ -7,11 +7,11 @@ use std::time::Duration;
 /// a descriptor may be late in tests: a child of another thread holds copies of all descriptors
 /// until it executes a program.
 pub fn eventually(mut condition: impl FnMut() -> bool) -> bool {
-    for _ in 0..6000 {
+    for _ in 0..30_000 {
         if condition() {
             return true;
         }
-        thread::sleep(Duration::from_millis(10));
+        thread::sleep(Duration::from_millis(2));
     }
     false
 }

@@ -2,9 +2,8 @@
 
 use std::process::Command;
 
-use wirelane_os::netns;
 use wirelane_os::tun::{Options, Tap};
-use wirelane_testkit::privileged;
+use wirelane_testkit::netns::in_new_namespace;
 
 use super::*;
 
@@ -160,21 +159,6 @@ fn numbers(text: &str, labels: &[&str]) -> Vec<u32> {
         .filter(|line| labels.iter().any(|label| line.starts_with(label)))
         .filter_map(|line| line.split_whitespace().next_back()?.parse().ok())
         .collect()
-}
-
-fn in_new_namespace(body: impl FnOnce() + Send) {
-    if !privileged::require() {
-        return;
-    }
-    std::thread::scope(|scope| {
-        let thread = scope.spawn(|| {
-            netns::unshare_net().unwrap();
-            body();
-        });
-        if let Err(panic) = thread.join() {
-            std::panic::resume_unwind(panic);
-        }
-    });
 }
 
 fn run(line: &str) -> String {

@@ -22,6 +22,7 @@ use wirelane::port::{Control, OpenOptions, Readiness, Rx, Spec};
 use wirelane::{Batch, Error};
 use wirelane_testkit::netns::Namespace;
 use wirelane_testkit::packets;
+use wirelane_testkit::wait::eventually;
 
 /// Small rings and a short timer, so that tests are fast. On a busy machine the timer retires a
 /// block for each frame, so there are more blocks than frames that a test sends at once.
@@ -88,18 +89,6 @@ fn take(rx: &mut Rx, into: &mut Vec<Got>) -> usize {
 /// which use the backlog of the sending CPU (`netif_rx`).
 fn stay() {
     wirelane_os::affinity::pin(wirelane_os::affinity::allowed_cpus().unwrap()[0]).unwrap();
-}
-
-/// Waits until `condition` is true, and returns whether it became true in time.
-fn eventually(mut condition: impl FnMut() -> bool) -> bool {
-    let until = Instant::now() + PATIENCE;
-    while Instant::now() < until {
-        if condition() {
-            return true;
-        }
-        std::thread::sleep(Duration::from_millis(1));
-    }
-    false
 }
 
 /// As [`finish`], but first waits until `count` packets have arrived: on a busy machine packets

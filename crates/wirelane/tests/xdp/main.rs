@@ -24,6 +24,7 @@ use wirelane::{Batch, Error};
 use wirelane_testkit::netns::Namespace;
 use wirelane_testkit::packets;
 use wirelane_testkit::veth::VethPair;
+use wirelane_testkit::wait::eventually;
 
 /// After this time without the expected result the test fails. On a busy machine a thread may wait
 /// for seconds.
@@ -175,18 +176,6 @@ fn send(tx: &mut Tx, frames: impl IntoIterator<Item = Vec<u8>>, mut meanwhile: i
         meanwhile();
         assert!(Instant::now() < patience, "{} pending", tx.pending());
     }
-}
-
-/// Waits until `condition` is true, and returns whether it became true in time.
-fn eventually(mut condition: impl FnMut() -> bool) -> bool {
-    let until = Instant::now() + PATIENCE;
-    while Instant::now() < until {
-        if condition() {
-            return true;
-        }
-        std::thread::sleep(Duration::from_millis(2));
-    }
-    false
 }
 
 /// The sequence numbers of one queue, in the order of arrival.

@@ -5,7 +5,7 @@ use std::num::NonZero;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustix::net::{
     AddressFamily, Protocol, RecvFlags, SocketFlags, SocketType, recv, socket_with, sockopt,
@@ -20,6 +20,7 @@ use wirelane_send::kernel::{LivePace, LiveSender};
 use wirelane_testkit::netns::Namespace;
 use wirelane_testkit::process::ChildGuard;
 use wirelane_testkit::veth::{End, VethPair};
+use wirelane_testkit::wait::eventually;
 use wirelane_testkit::{packets, privileged};
 
 use super::{Attachment, Target, Verdicts};
@@ -278,16 +279,4 @@ fn frame(pair: &VethPair, number: u64, port: u16) -> Vec<u8> {
     frame[36..38].copy_from_slice(&port.to_be_bytes());
     frame[40..42].fill(0); // no checksum
     frame
-}
-
-/// Whether `condition` becomes true in time.
-fn eventually(mut condition: impl FnMut() -> bool) -> bool {
-    let until = Instant::now() + PATIENCE;
-    while Instant::now() < until {
-        if condition() {
-            return true;
-        }
-        thread::sleep(Duration::from_millis(2));
-    }
-    false
 }
