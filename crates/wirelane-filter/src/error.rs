@@ -131,12 +131,9 @@ impl Error {
     /// Control characters are shown as spaces.
     pub fn caret(&self) -> Option<String> {
         let Place { expression, span } = self.0.place.as_ref()?;
-        let shown = |text: &str| -> String {
-            text.chars().map(|c| if is_hostile(c) { ' ' } else { c }).collect()
-        };
         let before = expression.get(..span.start)?.chars().count();
         let marked = expression.get(span.clone()).map_or(1, |text| text.chars().count()).max(1);
-        let line = shown(expression);
+        let line = expression.replace(is_hostile, " ");
         Some(format!("{line}\n{:before$}^{:~<rest$}", "", "", rest = marked - 1))
     }
 

@@ -32,7 +32,7 @@ pub fn is_hostile(c: char) -> bool {
 /// Untrusted text for users, on one line, with a question mark for each hostile character.
 #[must_use]
 pub fn printable(text: &str) -> String {
-    text.chars().map(|c| if is_hostile(c) { '?' } else { c }).collect()
+    text.replace(is_hostile, "?")
 }
 
 /// A character of untrusted text for users: the escape sequence of a hostile character, other

@@ -71,7 +71,7 @@ impl Error {
     #[doc(hidden)]
     pub fn os(object: impl Into<String>, source: OsError) -> Self {
         let mut error = Self::failed(object, source.to_string());
-        if source.errno() == Some(libc_epipe()) {
+        if source.errno() == Some(Errno::PIPE.raw_os_error()) {
             error.0.kind = ErrorKind::BrokenPipe;
         }
         error.0.help = surroundings(&source).map(Cow::Borrowed);
@@ -247,10 +247,6 @@ fn surroundings(source: &OsError) -> Option<&'static str> {
         }
         _ => None,
     }
-}
-
-fn libc_epipe() -> i32 {
-    rustix::io::Errno::PIPE.raw_os_error()
 }
 
 /// An invalid option, and an output that is also an input, are [usage errors](ErrorKind::Usage), a

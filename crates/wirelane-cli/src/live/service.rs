@@ -103,7 +103,7 @@ fn connect(name: &OsStr) -> Option<UnixDatagram> {
 
 /// Text without line ends, which would begin another assignment.
 fn one_line(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+    text.replace(char::is_control, " ")
 }
 
 /// Decides when to feed the watchdog.

@@ -296,10 +296,7 @@ impl PacketControl {
 
 /// The blocks of these rings by owner.
 pub(super) fn count_blocks(rings: &[PacketRing]) -> FrameCounts {
-    rings.iter().fold(FrameCounts::default(), |mut counts, ring| {
-        counts += ring.frames();
-        counts
-    })
+    rings.iter().map(|ring| ring.frames()).sum()
 }
 
 /// Whether the program may reject packets. A program that first returns a number other than 0
