@@ -121,8 +121,6 @@ pub use port::steering::placement;
 pub use wirelane_pcap as pcap;
 /// Packet headers: to read, change and build them.
 pub use wirelane_wire as wire;
-#[doc(hidden)]
-pub use wirelane_wire::setters;
 
 /// Compiles the examples of the READMEs and of the library chapter.
 #[cfg(doctest)]

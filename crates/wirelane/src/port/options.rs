@@ -128,12 +128,6 @@ impl OpenOptions {
         }
     }
 
-    /// Sets [`snaplen`](field@Self::snaplen).
-    #[must_use]
-    pub fn snaplen(self, snaplen: u32) -> Self {
-        Self { snaplen, ..self }
-    }
-
     /// Sets the options that only Wirelane's own programs set.
     #[doc(hidden)]
     #[must_use]
@@ -158,7 +152,7 @@ impl OpenOptions {
     }
 }
 
-crate::setters!(OpenOptions:
+wirelane_wire::setters!(OpenOptions:
     mask: QueueMask,
     filter: Option<Filter>,
     receive: bool,
@@ -170,6 +164,7 @@ crate::setters!(OpenOptions:
     placement: Placement,
     take: Take,
     halt: Halt,
+    ; snaplen: u32,
 );
 
 impl Default for OpenOptions {

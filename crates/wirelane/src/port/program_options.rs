@@ -72,7 +72,7 @@ impl Default for ProgramOptions {
     }
 }
 
-crate::setters!(ProgramOptions:
+wirelane_wire::setters!(ProgramOptions:
     outgoing: bool,
     count_rejected: bool,
     every_interface: bool,
@@ -111,7 +111,7 @@ pub struct Forwarding {
     pub heeds_offloads: bool,
 }
 
-crate::setters!(Forwarding:
+wirelane_wire::setters!(Forwarding:
     intact: bool,
     offload: SinkGso,
     prepare_offload: bool,

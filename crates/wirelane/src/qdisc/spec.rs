@@ -67,7 +67,7 @@ pub struct QdiscSpec {
     pub small_queue: Option<u64>,
 }
 
-crate::setters!(QdiscSpec:
+wirelane_wire::setters!(QdiscSpec:
     kind: QdiscKind,
     limit_packets: Option<u32>,
     limit_bytes: Option<u64>,

@@ -39,7 +39,7 @@ pub struct CaptureConfig {
     pub immediate: bool,
 }
 
-crate::setters!(CaptureConfig:
+wirelane_wire::setters!(CaptureConfig:
     output: Option<OutputConfig>,
     halt: Halt,
     single: bool,
@@ -101,7 +101,7 @@ pub struct OutputConfig {
     pub split: bool,
 }
 
-crate::setters!(OutputConfig: options: WriterOptions, split: bool);
+wirelane_wire::setters!(OutputConfig: options: WriterOptions, split: bool);
 
 impl OutputConfig {
     /// One file; its suffix selects format and compression ([`WriterOptions::of_path`]).

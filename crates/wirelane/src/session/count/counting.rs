@@ -46,7 +46,7 @@ pub struct CountConfig {
     pub packets: Option<u64>,
 }
 
-crate::setters!(CountConfig:
+wirelane_wire::setters!(CountConfig:
     by: Vec<By>,
     inner: bool,
     single: bool,

@@ -34,7 +34,7 @@ pub struct ForwardConfig {
     pub switches: Vec<Option<Arc<Switches>>>,
 }
 
-crate::setters!(ForwardConfig:
+wirelane_wire::setters!(ForwardConfig:
     one_way: bool,
     swap: bool,
     qdisc: Option<QdiscSpec>,
