@@ -31,8 +31,8 @@ pub trait Control: Send + Sync {
         filter.map_or(Ok(()), |_| Err(Error::failed("port", cause).help("open it with port::open")))
     }
 
-    /// Replaces `Forwarding::offload`. Frames that the sender has
-    /// already passed on do not change. Ports without such a sender ignore it.
+    /// Replaces `Forwarding::offload`. Frames that the sender has already passed on do not change.
+    /// Ports without such a sender ignore it.
     ///
     /// # Errors
     /// The port was opened without room for frames longer than its MTU (a usage error; nothing

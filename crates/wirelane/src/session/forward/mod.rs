@@ -195,17 +195,16 @@ fn switches(
     routes: &[(usize, usize)],
 ) -> Vec<Option<PortSwitches>> {
     let of_config = |position: usize| Some(Arc::clone(config.switches.get(position)?.as_ref()?));
+    let source_of = |(from, to): &(usize, usize)| {
+        let ends = [of_config(*from)?, of_config(*to)?];
+        Some(FrameSource { control: ports[*from].control(), ends })
+    };
     let of_port = |position: usize| {
         let switches = of_config(position)?;
-        let source = |from: usize, other: usize| {
-            Some(FrameSource { control: ports[from].control(), other: of_config(other)? })
-        };
-        let to = routes.iter().find(|(_, to)| *to == position);
-        let from = routes.iter().find(|(from, _)| *from == position);
-        let source_of_port = to.and_then(|(from, _)| source(*from, *from));
-        let itself = from.and_then(|(_, to)| source(position, *to));
+        let source = routes.iter().find(|(_, to)| *to == position).and_then(source_of);
+        let itself = routes.iter().find(|(from, _)| *from == position).and_then(source_of);
         let sends_long = ports[position].sink().gso_max.is_some();
-        Some(PortSwitches { switches, source: source_of_port, sends_long, itself })
+        Some(PortSwitches { switches, source, sends_long, itself })
     };
     (0..ports.len()).map(of_port).collect()
 }

@@ -17,22 +17,23 @@ pub struct PortSwitches {
     pub(super) source: Option<FrameSource>,
     /// The port sends long frames, so it limits their length itself.
     pub(super) sends_long: bool,
-    /// The port itself, if it receives frames that leave through another port.
+    /// The port itself, if it receives frames that are forwarded.
     pub(super) itself: Option<FrameSource>,
 }
 
-/// A port as a source of frames that leave through another port.
+/// The source of a route.
 #[derive(Clone)]
 pub(super) struct FrameSource {
     pub(super) control: Arc<dyn Control>,
-    /// The switches of the port at the other end of the route.
-    pub(super) other: Arc<Switches>,
+    /// The switches of both ends of the route.
+    pub(super) ends: [Arc<Switches>; 2],
 }
 
 impl FrameSource {
-    /// Limits the frames that the source passes on to `bytes`, and to the limit of the other port.
-    fn set_max_burst(&self, bytes: u32) -> Result<()> {
-        self.control.set_max_burst(bytes.min(self.other.max_burst()))
+    /// Limits the frames that the source passes on to the limits of both ends.
+    fn limit(&self) -> Result<()> {
+        let [from, to] = &self.ends;
+        self.control.set_max_burst(from.max_burst().min(to.max_burst()))
     }
 }
 
@@ -69,27 +70,116 @@ impl PortSwitches {
     /// # Errors
     /// The source refuses: a TAP device needs CAP_NET_ADMIN for this. Then nothing changes.
     pub fn set_max_burst(&self, bytes: u32) -> Result<()> {
-        let bytes = bytes.clamp(*Switches::BURSTS.start(), *Switches::BURSTS.end());
-        let source = self.source.as_ref().filter(|_| !self.sends_long);
-        if let Some(source) = source {
-            source.set_max_burst(bytes)?;
-        }
-        if let Some(itself) = &self.itself
-            && let Err(error) = itself.set_max_burst(bytes)
-        {
-            // Best effort: the first error is the one to report.
-            let before = self.switches.max_burst();
-            let _ = source.map(|source| source.set_max_burst(before));
-            return Err(error);
-        }
+        let before = self.switches.max_burst();
         self.switches.set_max_burst(bytes);
-        Ok(())
+        self.limit_sources().inspect_err(|_| {
+            self.switches.set_max_burst(before);
+            // Best effort: the first error is the one to report.
+            let _ = self.limit_sources();
+        })
     }
 
     /// Applies a limit that was set before the start.
     pub(super) fn apply_max_burst(&self) -> Result<()> {
-        let bytes = self.switches.max_burst();
-        let is_limited = bytes < *Switches::BURSTS.end();
-        if is_limited { self.set_max_burst(bytes) } else { Ok(()) }
+        let is_limited = self.switches.max_burst() < *Switches::BURSTS.end();
+        if is_limited { self.limit_sources() } else { Ok(()) }
+    }
+
+    fn limit_sources(&self) -> Result<()> {
+        let source = self.source.as_ref().filter(|_| !self.sends_long);
+        source.into_iter().chain(&self.itself).try_for_each(FrameSource::limit)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use super::*;
+    use crate::error::Error;
+    use crate::mask::QueueMask;
+    use crate::sync::lock;
+
+    /// A source that accepts only limits up to `most`.
+    struct Stack {
+        most: u32,
+        limit: Mutex<u32>,
+    }
+
+    impl Stack {
+        fn new(most: u32) -> Arc<Self> {
+            Arc::new(Self { most, limit: Mutex::new(0) })
+        }
+
+        fn limit(&self) -> u32 {
+            *lock(&self.limit)
+        }
+    }
+
+    impl Control for Stack {
+        fn mask(&self) -> QueueMask {
+            QueueMask::ALL
+        }
+
+        fn set_mask(&self, _: QueueMask) -> Result<()> {
+            Ok(())
+        }
+
+        fn set_max_burst(&self, bytes: u32) -> Result<()> {
+            if bytes > self.most {
+                return Err(Error::usage("stack", "too long"));
+            }
+            *lock(&self.limit) = bytes;
+            Ok(())
+        }
+
+        fn stop(&self) {}
+    }
+
+    /// The switches of port `own` of a route between two sources, in both directions.
+    fn port(own: usize, sources: [&Arc<Stack>; 2], all: [&Arc<Switches>; 2]) -> PortSwitches {
+        let source = |control: &Arc<Stack>| {
+            Some(FrameSource { control: Arc::clone(control) as _, ends: all.map(Arc::clone) })
+        };
+        let [source, itself] = [sources[1 - own], sources[own]].map(source);
+        PortSwitches { switches: Arc::clone(all[own]), source, sends_long: false, itself }
+    }
+
+    #[test]
+    fn a_source_follows_the_shorter_limit() {
+        let sources = [Stack::new(65_535), Stack::new(65_535)];
+        let all = [Arc::<Switches>::default(), Arc::default()];
+        let limits = || sources.each_ref().map(|source| source.limit());
+        let [first, second] = [0, 1].map(|own| port(own, sources.each_ref(), all.each_ref()));
+        first.set_max_burst(9000).unwrap();
+        assert_eq!(limits(), [9000, 9000]);
+        second.set_max_burst(20_000).unwrap();
+        assert_eq!(limits(), [9000, 9000]);
+        first.set_max_burst(1 << 20).unwrap();
+        assert_eq!((limits(), first.settings().max_burst()), ([20_000, 20_000], 65_535));
+        let second = PortSwitches { sends_long: true, ..second };
+        second.set_max_burst(1).unwrap();
+        assert_eq!((limits(), second.settings().max_burst()), ([20_000, 576], 576));
+    }
+
+    #[test]
+    fn one_port_may_lengthen_its_frames_again() {
+        let (source, switches) = (Stack::new(65_535), Arc::default());
+        let one = port(0, [&source, &source], [&switches, &switches]);
+        for bytes in [9000, 40_000] {
+            one.set_max_burst(bytes).unwrap();
+            assert_eq!((source.limit(), switches.max_burst()), (bytes, bytes));
+        }
+    }
+
+    #[test]
+    fn nothing_changes_if_a_source_refuses() {
+        let sources = [Stack::new(9000), Stack::new(65_535)];
+        let all = [Arc::<Switches>::default(), Arc::default()];
+        let first = port(0, sources.each_ref(), all.each_ref());
+        first.set_max_burst(9000).unwrap();
+        assert!(first.set_max_burst(20_000).is_err());
+        assert_eq!(sources.map(|source| source.limit()), [9000, 9000]);
+        assert_eq!(first.settings().max_burst(), 9000);
     }
 }
