@@ -84,16 +84,6 @@ pub fn set_gso_max_segments(name: &str, segments: u32) -> Result<()> {
     modify(name, libc::IFLA_GSO_MAX_SEGS, &segments.to_ne_bytes())
 }
 
-/// Bounds the length of frames that the stack passes to an interface for segmentation. A bound of
-/// up to 65536 also applies to IPv4, a larger one only to IPv6 (`netif_set_gso_max_size`).
-///
-/// # Errors
-/// `ENODEV` when no interface has this name, `EINVAL` for more than the driver's bound, `ERANGE`
-/// for less than headers need.
-pub fn set_gso_max_size(name: &str, bytes: u32) -> Result<()> {
-    LinkSettings::open(name)?.set_gso_max_size(bytes)
-}
-
 /// Changes one attribute of an interface.
 fn modify(name: &str, attribute: u16, value: &[u8]) -> Result<()> {
     LinkSettings::open(name)?.modify(attribute, value)
@@ -116,10 +106,11 @@ impl LinkSettings {
         Ok(Self { netlink, name: name.to_owned(), index })
     }
 
-    /// As [`set_gso_max_size`].
+    /// Bounds the length of frames that the stack passes to the interface for segmentation. A bound
+    /// of up to 65536 also applies to IPv4, a larger one only to IPv6 (`netif_set_gso_max_size`).
     ///
     /// # Errors
-    /// The errors of [`set_gso_max_size`].
+    /// `EINVAL` for more than the driver's bound, `ERANGE` for less than headers need.
     pub fn set_gso_max_size(&mut self, bytes: u32) -> Result<()> {
         self.modify(libc::IFLA_GSO_MAX_SIZE, &bytes.to_ne_bytes())
     }
@@ -334,9 +325,10 @@ mod tests {
             for on in [false, true] {
                 Ethtool::open("wl-a").unwrap().set_tx_offload(on).unwrap();
             }
-            set_gso_max_size("wl-a", 16_000).unwrap();
+            let mut settings = LinkSettings::open("wl-a").unwrap();
+            settings.set_gso_max_size(16_000).unwrap();
             assert_eq!(netdev::link("wl-a").unwrap().gso_max_size, Some(16_000));
-            assert!(set_gso_max_size("wl-a", 1).is_err());
+            assert!(settings.set_gso_max_size(1).is_err());
             set_gso_max_segments("wl-a", 1).unwrap();
             assert!(set_gso_max_segments("wl-a", u32::MAX).is_err());
             delete("wl-b").unwrap();

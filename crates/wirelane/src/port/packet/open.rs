@@ -202,26 +202,20 @@ impl PacketPlan {
         sockets: &[TxSockets],
         notes: &mut Vec<String>,
     ) -> Option<Arc<Assignment>> {
-        let (mut assignment, mut reason) = (None, String::new());
-        if self.tx_bindings.iter().any(|binding| binding.way == TxWay::Flow) {
-            let of_end = |(binding, (socket, handing_on)): (&TxBinding, &TxSockets)| {
-                let sockets = [Some(Arc::clone(socket)), handing_on.clone()];
-                sockets.into_iter().flatten().map(|socket| (socket, binding.queue)).collect()
-            };
-            let ends = self.tx_bindings.iter().zip(sockets);
-            let ends: Vec<Vec<_>> = ends.map(of_end).collect();
-            let all = ends.iter().flatten().map(|(socket, queue)| (&**socket, *queue));
-            match Assignment::new(self.device.index, all) {
-                Ok(program) => {
-                    assignment = Some(Arc::new(program));
-                    let assigned = |one: &TxBinding| TxBinding::new(one.queue, TxWay::Program);
-                    self.tx_bindings = self.tx_bindings.iter().map(assigned).collect();
-                }
-                Err(error) => reason = error,
-            }
+        let is_by_flow = self.tx_bindings.iter().any(|binding| binding.way == TxWay::Flow);
+        let ends = self.tx_bindings.iter().zip(sockets);
+        let each = ends.flat_map(|(binding, (socket, handing_on))| {
+            let sockets = [Some(socket), handing_on.as_ref()].into_iter().flatten();
+            sockets.map(|socket| (&**socket, binding.queue))
+        });
+        let assignment = is_by_flow.then(|| Assignment::new(self.device.index, each)).transpose();
+        if let Ok(Some(_)) = assignment {
+            let assigned = |one: &TxBinding| TxBinding::new(one.queue, TxWay::Program);
+            self.tx_bindings = self.tx_bindings.iter().map(assigned).collect();
         }
-        notes.extend(self.device.tx_notes(&self.tx_bindings, &reason));
-        assignment
+        let unassigned = assignment.as_ref().err().map_or("", String::as_str);
+        notes.extend(self.device.tx_notes(&self.tx_bindings, unassigned));
+        assignment.ok().flatten().map(Arc::new)
     }
 
     /// One transmitting end per queue, and the gauges of its frames.
