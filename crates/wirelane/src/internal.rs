@@ -7,7 +7,7 @@ pub use crate::remedy::Remedy;
 /// Filters: all engines side by side.
 #[cfg(not(loom))]
 pub mod filter {
-    pub use crate::filter::compare::{Comparison, Count};
+    pub use crate::filter::compare::Comparison;
 }
 
 /// The receive loop: the work of threads.
@@ -21,21 +21,17 @@ pub mod pipeline {
 pub mod qdisc {
     #[cfg(not(loom))]
     pub use crate::qdisc::egress::{Egress, EgressHandle};
-    pub use crate::qdisc::stats::{BandStats, BqlStats, Sent};
+    pub use crate::qdisc::stats::{BandStats, Sent};
 }
 
 /// Segmentation and its inverse.
 pub mod segment {
-    pub use crate::segment::coalesce::{
-        Alone, CoalesceCounters, Coalescer, Flush, Limits, MAX_DATAGRAMS,
-    };
+    pub use crate::segment::coalesce::{Alone, Coalescer, Flush, Limits, MAX_DATAGRAMS};
     pub use crate::segment::cursor::slices::Taken;
     pub use crate::segment::cursor::{Cursor, Segment, Stop};
     pub use crate::segment::parameters::MAX_HEADER;
     pub use crate::segment::segmenter::{Segmenter, Verdict};
-    pub use crate::segment::stats::{
-        Bypass, ClassCounters, Refusal, SegmentClass, SegmentCounters,
-    };
+    pub use crate::segment::stats::{Bypass, Refusal, SegmentClass, SegmentCounters};
 }
 
 /// Sessions: views behind a merge, the interfaces of files, the switches of a forwarder.
@@ -48,7 +44,6 @@ pub mod session {
     pub use crate::session::forward::switches::PortSwitches;
     pub use crate::session::interfaces::{Interface, Placing, counters, interfaces, statistics};
     pub use crate::session::receiving::Receiving;
-    pub use crate::session::viewed::Viewed;
 }
 
 /// Ports: options and details that the public API hides.
@@ -58,12 +53,11 @@ pub mod port {
     pub use crate::port::control::Passed;
     pub use crate::port::help::{BackendHelp, SpecOption};
     pub use crate::port::info::tell_apart;
-    pub use crate::port::metadata::file::FileMetadata;
     pub use crate::port::number::parse_number;
     pub use crate::port::offload::gso;
     pub use crate::port::offload::switches::{OffloadOptions, Switches};
     pub use crate::port::open::shared_memory;
-    pub use crate::port::program_options::{Forwarding, MemoryShare, ProgramOptions};
+    pub use crate::port::program_options::{Forwarding, ProgramOptions};
     pub use crate::port::steering::xps::{XpsBindings, tx_queue_notes};
     pub use crate::port::steering::xps_binding::XpsBinding;
     pub use crate::port::steering::xps_watch::XpsWatch;
@@ -74,13 +68,11 @@ pub mod port {
 #[cfg(not(loom))]
 pub mod file {
     pub use crate::port::file::open::open;
-    pub use crate::port::file::progress::MAX_PACKET;
 }
 
 /// `packet:` ports.
 #[cfg(not(loom))]
 pub mod packet {
-    pub use crate::port::packet::control::Binding;
     pub use crate::port::packet::open::PacketPort;
 }
 
@@ -89,8 +81,8 @@ pub mod packet {
 pub mod sim {
     pub use crate::port::sim::assembly::open;
     pub use crate::port::sim::cable::cable;
-    pub use crate::port::sim::config::{Config, DEFAULT_SEED, Kind, MAX_FLOWS, MAX_QUEUES, Rate};
-    pub use crate::port::sim::stream::{Predicted, Stream};
+    pub use crate::port::sim::config::DEFAULT_SEED;
+    pub use crate::port::sim::stream::Stream;
 }
 
 /// `xdp:` ports.
@@ -118,8 +110,7 @@ pub mod frame {
 /// Queues of an interface: details, and how frames reach their TX queue.
 #[cfg(not(loom))]
 pub mod inspect {
-    pub use crate::inspect::interface::{ByteLimit, CpusFrom, Offloads};
-    pub use crate::inspect::mapping::QueueMapping;
+    pub use crate::inspect::interface::ByteLimit;
     pub use crate::inspect::sending::sending;
 }
 
@@ -135,9 +126,8 @@ pub mod process {
 
 /// The ring for any number of producers and consumers.
 pub mod ring {
-    pub use crate::ring::bounded::{Dequeuer, Enqueuer, Reservation, Ring};
+    pub use crate::ring::bounded::{Dequeuer, Enqueuer, Ring};
     pub use crate::ring::side::{Multi, Side, Single};
-    pub use crate::ring::stats::{End, HandleStats};
 }
 
 /// Counters of the ends of a port.

@@ -24,17 +24,13 @@ pub struct RxCounters {
     pub(crate) interface: Option<Arc<str>>,
     role: CounterSubject,
     /// Packets that reached user space.
-    #[doc(hidden)]
     pub packets: Counter,
     /// Bytes of these packets on the wire, without frame check sequence.
-    #[doc(hidden)]
     pub bytes: Counter,
     /// Packets lost in the kernel for lack of ring space; [`RxCounters::UNKNOWN`] if the system
     /// does not report them.
-    #[doc(hidden)]
     pub kernel: Counter,
     /// Packets lost for lack of frames or ring space in user space.
-    #[doc(hidden)]
     pub ring_full: Counter,
     /// Frames dropped because the writer was too slow.
     pub(crate) writer: Counter,
@@ -56,28 +52,23 @@ pub struct RxCounters {
     /// Frames with invalid offloads, which could not be sent correctly.
     pub(crate) bad_header: Counter,
     /// Packets, out of `packets`, that were merged into the frame of another packet.
-    #[doc(hidden)]
     pub merged: Counter,
     /// Packets that a filter rejected in user space.
-    #[doc(hidden)]
     pub filtered: Counter,
     /// Packets that a filter rejected in the kernel and that the kernel counted.
     pub(crate) filtered_kernel: Counter,
     /// 1 after the kernel has rejected packets without counting them.
     pub(crate) filtered_unseen: Counter,
     /// Packets to forward that found the TX queue full.
-    #[doc(hidden)]
     pub tx_full: Counter,
     /// Bytes of packets that were filtered or found the TX queue full, if known.
     pub(crate) undelivered_bytes: Counter,
     /// System calls made to receive, including waits.
-    #[doc(hidden)]
     pub system_calls: Counter,
 }
 
 impl RxCounters {
     /// Value of a counter that the system does not provide.
-    #[doc(hidden)]
     pub const UNKNOWN: u64 = u64::MAX;
 
     /// Counters of one queue, all zero.
@@ -148,7 +139,6 @@ impl RxCounters {
 
     /// Counts received packets with `bytes` bytes that found no room on their way to a file. Only
     /// the receiving thread may call this.
-    #[doc(hidden)]
     pub fn count_unstored(&self, packets: u64, bytes: u64) {
         self.writer.add(packets);
         self.writer_bytes.add(bytes);
@@ -156,7 +146,6 @@ impl RxCounters {
 
     /// Counts packets that were on their way to a file and were not written; `None` if their bytes
     /// are unknown. Only the writing thread may call this.
-    #[doc(hidden)]
     pub fn count_unwritten(&self, packets: u64, bytes: Option<u64>) {
         self.unwritten.add(packets);
         match bytes {
@@ -241,23 +230,18 @@ pub struct TxCounters {
     /// The queue's number.
     pub queue: u16,
     /// Frames handed to the interface.
-    #[doc(hidden)]
     pub packets: Counter,
     /// Bytes of these frames.
-    #[doc(hidden)]
     pub bytes: Counter,
     /// Frames that could not be sent: too long for the port, refused by the kernel, or still unsent
     /// when the end was dropped.
-    #[doc(hidden)]
     pub errors: Counter,
     /// Errors: frames whose offload could not be completed, because of an unknown place of the
     /// checksum or a port that does not segment.
     pub(crate) unfinished: Counter,
     /// Errors: frames of a length that the interface does not accept.
-    #[doc(hidden)]
     pub wrong_length: Counter,
     /// Errors: frames that the kernel refused one by one.
-    #[doc(hidden)]
     pub refused: Counter,
     /// The errno of the first refused frame; 0 if there is none.
     pub(crate) refused_errno: Counter,
@@ -267,17 +251,13 @@ pub struct TxCounters {
     /// removal; 0 if frames are not blocked.
     pub(crate) held_errno: Counter,
     /// System calls made to transmit, including waits.
-    #[doc(hidden)]
     pub system_calls: Counter,
     /// Frames that were copied, because the port cannot send from their memory.
-    #[doc(hidden)]
     pub copied: Counter,
     /// How often the kernel was woken because frames waited without any being sent.
-    #[doc(hidden)]
     pub stalls: Counter,
     /// Frames that may have left by another queue, because they were sent from a CPU that does not
     /// belong to the queue ([`Tx::bind`](crate::port::Tx::bind)).
-    #[doc(hidden)]
     pub strayed: Counter,
 }
 
@@ -304,7 +284,6 @@ impl TxCounters {
 
     /// Counts packets that the kernel sent without a [`Tx`](crate::port::Tx). Only the owning
     /// thread may call this.
-    #[doc(hidden)]
     pub fn count(&self, packets: u64, bytes: u64) {
         self.packets.add(packets);
         self.bytes.add(bytes);
@@ -312,7 +291,6 @@ impl TxCounters {
 
     /// Counts packets that were passed to the interface without a [`Tx`](crate::port::Tx) and
     /// dropped by it. Only the owning thread may call this.
-    #[doc(hidden)]
     pub fn count_refused(&self, packets: u64) {
         self.errors.add(packets);
         self.refused.add(packets);

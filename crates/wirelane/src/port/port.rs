@@ -103,14 +103,14 @@ impl Port {
         Ok(std::mem::take(&mut self.tx))
     }
 
-    /// As [`Port::tx`], or [`Port::tx_segmenting`] if `cuts`, but empty if the port has none to
+    /// As [`Port::tx`], or [`Port::tx_segmenting`] if `segments`, but empty if the port has none to
     /// hand out.
     ///
     /// # Errors
     /// As [`Port::tx_segmenting`].
     #[doc(hidden)]
-    pub fn tx_if_any(&mut self, cuts: bool) -> Result<Vec<Tx>> {
-        match (self.transmits(), cuts) {
+    pub fn tx_if_any(&mut self, segments: bool) -> Result<Vec<Tx>> {
+        match (self.transmits(), segments) {
             (false, _) => Ok(Vec::new()),
             (true, true) => self.tx_segmenting(),
             (true, false) => self.tx(),
@@ -164,8 +164,8 @@ impl Port {
     }
 
     /// Wraps each transmitting end that has not been handed out, as [`Tx::wrap`] does.
-    #[doc(hidden)]
-    pub fn map_tx(&mut self, wrap: impl FnMut(Tx) -> Tx) {
+    #[cfg(test)]
+    pub(crate) fn map_tx(&mut self, wrap: impl FnMut(Tx) -> Tx) {
         self.tx = std::mem::take(&mut self.tx).into_iter().map(wrap).collect();
     }
 
@@ -209,8 +209,7 @@ impl Port {
 
     /// Whether received frames may need segmentation ([`Frame::offload`](crate::Frame::offload))
     /// even if the program accepts no long frames.
-    #[doc(hidden)]
-    pub fn leaves_segmentation(&self) -> bool {
+    pub(crate) fn leaves_segmentation(&self) -> bool {
         self.leaves_segmentation
     }
 

@@ -14,7 +14,7 @@ pub(super) const LARGE: PoolConfig =
     PoolConfig { chunks: 64, chunk_size: 266_240, headroom: 64, numa_node: None };
 const _: () = assert!(MAX_PACKET >= OpenOptions::MAX_SNAPLEN as usize);
 /// Most bytes kept of a packet: a frame of the largest size.
-pub const MAX_PACKET: usize = (LARGE.chunk_size - LARGE.headroom) as usize;
+pub(super) const MAX_PACKET: usize = (LARGE.chunk_size - LARGE.headroom) as usize;
 
 /// Reports of a file's ends to the port.
 #[derive(Debug, Default)]

@@ -7,9 +7,9 @@ use crate::port::number::parse_number;
 use crate::port::spec::Spec;
 
 /// The maximum number of queues of a simulated port; network cards have 128 and more.
-pub const MAX_QUEUES: u16 = 1024;
+pub(super) const MAX_QUEUES: u16 = 1024;
 /// The maximum number of flows of a stream.
-pub const MAX_FLOWS: u32 = 65_536;
+pub(super) const MAX_FLOWS: u32 = 65_536;
 /// The default seed.
 pub const DEFAULT_SEED: u64 = 1;
 /// Shortest and longest packet in bytes, without frame check sequence.

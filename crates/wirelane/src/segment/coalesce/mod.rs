@@ -31,5 +31,6 @@ mod store;
 pub(crate) use coalescer::COALESCED;
 pub use coalescer::Coalescer;
 pub use limits::{Limits, MAX_DATAGRAMS};
-pub use stats::{Alone, CoalesceCounters, CoalesceStats, Flush};
+pub(crate) use stats::CoalesceCounters;
+pub use stats::{Alone, CoalesceStats, Flush};
 pub(crate) use store::Store;
