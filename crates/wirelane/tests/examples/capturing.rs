@@ -7,20 +7,20 @@ use std::net::{Ipv4Addr, UdpSocket};
 use std::path::Path;
 use std::process::Command;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tempfile::tempdir;
 use wirelane::pcap::{CaptureReader, CaptureWriter, Class, Record, Source, WriterOptions, pcapng};
 use wirelane::wire::packet::{self, Packet};
 use wirelane::wire::{MacAddr, Tcp, TcpFlags};
 use wirelane_testkit::netns::Namespace;
-use wirelane_testkit::process::{ChildGuard, output, run};
+use wirelane_testkit::process::{ChildGuard, run};
 use wirelane_testkit::tap::MultiQueueTap;
 use wirelane_testkit::veth::VethPair;
 use wirelane_testkit::{packets, privileged};
 
 use crate::forwarding::Network;
-use crate::{PATIENCE, example};
+use crate::{PATIENCE, example, interrupted, printed};
 
 const HOST: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 const SERVER: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 53);
@@ -44,14 +44,6 @@ fn capture_file(path: &Path, packets: &[Packet<'_>]) {
         writer.write(&record).unwrap();
     }
     writer.finish(&[]).unwrap();
-}
-
-/// The standard output of an example that ends by itself.
-#[track_caller]
-fn printed(name: &str, args: &[&str]) -> String {
-    let ended = output(Command::new(example(name)).args(args));
-    assert!(ended.status.success(), "{}", ended.stderr);
-    ended.stdout
 }
 
 /// A DNS message with one question: for `www.example.org`.
@@ -179,9 +171,7 @@ fn custom_source_receives_mirrored_frames() {
         let _ = sender.send_to(&datagram, address);
         fs::metadata(&path).is_ok_and(|file| file.len() > 2000)
     });
-    program.interrupt();
-    let ended = program.wait(PATIENCE);
-    assert!(ended.status.success(), "{}", ended.stderr);
+    let ended = interrupted(program);
     let mut reader = CaptureReader::open(&path).unwrap();
     let mut count = 0;
     while let Some(record) = reader.next_record().unwrap() {
@@ -241,8 +231,7 @@ fn privileged_recorder_records_an_interface() {
         socket.send_to(&[0; 500], sink.local_addr().unwrap()).unwrap();
     }
     thread::sleep(Duration::from_millis(200));
-    recorder.interrupt();
-    let ended = recorder.wait(PATIENCE);
+    let ended = interrupted(recorder);
     assert!(ended.stdout.contains("\n300 packets written, "), "{}{}", ended.stdout, ended.stderr);
     assert_eq!(stored(directory.path()).1, 300);
 }
@@ -312,13 +301,8 @@ fn privileged_several_ports_are_merged_by_time() {
         let sender = &senders[usize::from(number % 2)];
         sender.send_to(&[number; 50], ("10.99.0.255", 9)).unwrap();
     }
-    let begin = Instant::now();
-    while begin.elapsed() < Duration::from_millis(300) {
-        thread::yield_now();
-    }
-    program.interrupt();
-    let ended = program.wait(PATIENCE);
-    assert!(ended.status.success(), "{}", ended.stderr);
+    thread::sleep(Duration::from_millis(300));
+    let ended = interrupted(program);
     assert!(ended.stdout.contains("\n100 packets, "), "{}", ended.stdout);
     let mut reader = CaptureReader::open(&path).unwrap();
     let (mut numbers, mut times) = (Vec::new(), Vec::new());

@@ -10,10 +10,12 @@ use wirelane_testkit::process::{ChildGuard, output};
 use wirelane_testkit::veth::VethPair;
 use wirelane_testkit::{privileged, tools};
 
-use crate::{PATIENCE, example};
+use crate::{PATIENCE, example, interrupted};
 
 const CLIENT: &str = "10.99.0.1";
 const SERVER: &str = "10.99.0.2";
+/// A second address of the client.
+const SECOND: &str = "10.99.0.3";
 /// The outside address of the NAT.
 const OUTSIDE: &str = "10.99.0.254";
 const STATION: &str = "02:57:4c:00:00:77";
@@ -48,6 +50,12 @@ impl Network {
             }
         }
         Self { left, middle, right, near, far }
+    }
+
+    /// Gives the client its second address.
+    fn add_second(&self) {
+        let device = &self.near.a.interface;
+        self.left.run("ip", ["address", "add", &format!("{SECOND}/24"), "dev", device]);
     }
 
     pub(crate) fn ports(&self) -> [String; 2] {
@@ -165,9 +173,7 @@ fn privileged_bridge_is_fast_and_segments_long_packets() {
     let median = times.get(times.len() / 2).copied();
     assert!(times.len() >= 45 && median.is_some_and(|ms| ms < 5.0), "{}", ended.stdout);
 
-    bridge.interrupt();
-    let ended = bridge.wait(PATIENCE);
-    assert!(ended.status.success(), "{}", ended.stderr);
+    let ended = interrupted(bridge);
     let text = ended.stdout;
     assert!(["port 0 rx 0: ", "port 1 rx 0: "].iter().all(|queue| text.contains(queue)), "{text}");
 }
@@ -178,13 +184,11 @@ fn privileged_nat_gives_each_host_a_port() {
         return;
     }
     let network = Network::new();
-    let second = "10.99.0.3";
-    let device = &network.near.a.interface;
-    network.left.run("ip", ["address", "add", &format!("{second}/24"), "dev", device]);
+    network.add_second();
     let _running = network.translate();
     let server = socket(&network.right, SERVER.parse().unwrap());
     let bind = |address| network.left.inside(|| UdpSocket::bind((address, 4000)).unwrap());
-    let hosts = [CLIENT, second].map(bind);
+    let hosts = [CLIENT, SECOND].map(bind);
     let (mut buffer, mut peers) = ([0; 100], Vec::new());
     for (host, text) in hosts.iter().zip([b"one", b"two"]) {
         host.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -301,14 +305,12 @@ fn privileged_policer_limits_each_source() {
         return;
     }
     let network = Network::new();
-    let second = "10.99.0.3";
-    let device = &network.near.a.interface;
-    network.left.run("ip", ["address", "add", &format!("{second}/24"), "dev", device]);
+    network.add_second();
     let [inside, outside] = network.ports();
     let policer = network.middle.spawn(example("policer"), [&inside, &outside, "1_000_000"]);
     // The second source sends a few packets: the first one's rate must not concern it. A bucket
     // has 100 kbit, which are 12 packets, and gains 12 more in 100 ms.
-    for (source, sent, expected) in [(CLIENT, 200, 12..100), (second, 10, 10..11)] {
+    for (source, sent, expected) in [(CLIENT, 200, 12..100), (SECOND, 10, 10..11)] {
         let sink = socket(&network.right, SERVER.parse().unwrap());
         let socket = socket(&network.left, source.parse().unwrap());
         let deadline = Instant::now() + PATIENCE;
@@ -326,9 +328,7 @@ fn privileged_policer_limits_each_source() {
         let count = arrived(&sink);
         assert!(expected.contains(&count), "{source}: {count} of {sent}");
     }
-    policer.interrupt();
-    let ended = policer.wait(PATIENCE);
-    assert!(ended.status.success(), "{}", ended.stderr);
+    let ended = interrupted(policer);
     let filtered =
         |line: &str| line.split_once(" bytes, ")?.1.split_once(" filtered")?.0.parse::<u64>().ok();
     let filtered: u64 = ended.stdout.lines().filter_map(filtered).sum();
@@ -369,9 +369,7 @@ fn privileged_xdp_echo_answers_on_all_queues_and_leaves_the_rest() {
     socket.send_to(b"host", host.local_addr().unwrap()).unwrap();
     assert_eq!(host.recv(&mut buffer).unwrap(), 4);
 
-    echo.interrupt();
-    let ended = echo.wait(PATIENCE);
-    assert!(ended.status.success(), "{}", ended.stderr);
+    let ended = interrupted(echo);
     let packets = |queue: &str| {
         let line = ended.stdout.lines().find_map(|line| line.strip_prefix(queue))?;
         line.split_once(' ')?.0.parse::<u64>().ok()

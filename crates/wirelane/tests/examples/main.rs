@@ -7,7 +7,10 @@ mod forwarding;
 mod sending;
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Duration;
+
+use wirelane_testkit::process::{ChildGuard, Output, output};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -36,6 +39,23 @@ fn example(name: &str) -> PathBuf {
     let program = test.ancestors().nth(2).unwrap().join("examples").join(name);
     assert!(program.is_file(), "{}: cargo build -p wirelane --examples", program.display());
     program
+}
+
+/// The standard output of an example that ends by itself.
+#[track_caller]
+fn printed(name: &str, args: &[&str]) -> String {
+    let ended = output(Command::new(example(name)).args(args));
+    assert!(ended.status.success(), "{}", ended.stderr);
+    ended.stdout
+}
+
+/// The output of an example that ^C ends.
+#[track_caller]
+fn interrupted(program: ChildGuard) -> Output {
+    program.interrupt();
+    let ended = program.wait(PATIENCE);
+    assert!(ended.status.success(), "{}", ended.stderr);
+    ended
 }
 
 /// A person reads an example in a minute, and all of them in a quarter of an hour.

@@ -4,16 +4,14 @@ use std::process::Command;
 
 use wirelane_testkit::process::output;
 
-use crate::example;
+use crate::{example, printed};
 
 #[test]
 fn generator_sends_described_packets_at_their_rate() {
-    let args = ["sim:2", "ipv4 dst=10.0.0.0/24 udp dst=53", "1kpps", "1"];
-    let ended = output(Command::new(example("generator")).args(args));
-    assert_eq!(ended.status.code(), Some(0), "{}", ended.stderr);
-    let mut lines = ended.stdout.lines();
+    let text = printed("generator", &["sim:2", "ipv4 dst=10.0.0.0/24 udp dst=53", "1kpps", "1"]);
+    let mut lines = text.lines();
     assert_eq!(lines.next(), Some("1000 packets sent"));
-    assert!(lines.next().is_some_and(|line| line.starts_with("rate error ")), "{}", ended.stdout);
+    assert!(lines.next().is_some_and(|line| line.starts_with("rate error ")), "{text}");
 }
 
 #[test]
