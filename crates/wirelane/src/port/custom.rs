@@ -124,9 +124,12 @@ impl Control for CustomSwitch {
 
     fn set_mask(&self, mask: QueueMask) -> Result<()> {
         let queues = self.selected.len();
+        let refuse = |cause| Err(Error::usage(format!("port '{}'", self.spec), cause));
         if let Some(queue) = mask.rx.largest().filter(|queue| *queue >= queues) {
-            let cause = format!("there is no queue {queue}: it has {queues}");
-            return Err(Error::usage(format!("port '{}'", self.spec), cause));
+            return refuse(format!("there is no queue {queue}: it has {queues}"));
+        }
+        if let Some(queue) = mask.tx.largest() {
+            return refuse(format!("there is no TX queue {queue}: it only receives"));
         }
         let mut current = lock(&self.mask);
         for (queue, selected) in self.selected.iter().enumerate() {
@@ -259,8 +262,11 @@ mod tests {
         control.set_mask(second.clone()).unwrap();
         assert_eq!(control.mask(), second);
         assert_eq!((received(&mut rx[0]), received(&mut rx[1])), (0, 4));
-        let third = QueueMask { rx: QueueSet::from_iter([2]), ..second };
+        let third = QueueMask { rx: QueueSet::from_iter([2]), ..second.clone() };
         assert!(control.set_mask(third).unwrap_err().to_string().contains("it has 2"));
+        let sent = QueueMask { tx: QueueSet::from_iter([0]), ..second.clone() };
+        assert!(control.set_mask(sent).unwrap_err().to_string().contains("only receives"));
+        assert_eq!(control.mask(), second);
 
         control.stop();
         assert_eq!(received(&mut rx[1]), 0);
