@@ -163,8 +163,8 @@ wirelane_wire::setters!(OpenOptions:
     latency: Option<Duration>,
     placement: Placement,
     take: Take,
-    halt: Halt,
-    ; snaplen: u32,
+    halt: Halt;
+    snaplen: u32,
 );
 
 impl Default for OpenOptions {
