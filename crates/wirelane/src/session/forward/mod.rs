@@ -114,7 +114,6 @@ impl Forward {
         let mut received: Vec<_> = ports.iter_mut().map(Port::rx).collect::<Result<_>>()?;
         let signals = Arc::<Signals>::default();
         let switches = switches(&ports, config, &routes);
-        switches.iter().flatten().try_for_each(PortSwitches::apply_max_burst)?;
         let sends = |position| routes.iter().any(|(_, to)| *to == position);
         let losses = ports
             .iter()

@@ -79,12 +79,6 @@ impl PortSwitches {
         })
     }
 
-    /// Applies a limit that was set before the start.
-    pub(super) fn apply_max_burst(&self) -> Result<()> {
-        let is_limited = self.switches.max_burst() < *Switches::BURSTS.end();
-        if is_limited { self.limit_sources() } else { Ok(()) }
-    }
-
     fn limit_sources(&self) -> Result<()> {
         let source = self.source.as_ref().filter(|_| !self.sends_long);
         source.into_iter().chain(&self.itself).try_for_each(FrameSource::limit)
