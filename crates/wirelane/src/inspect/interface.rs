@@ -33,8 +33,7 @@ pub struct InterfaceQueues {
     /// The NUMA node of the device.
     pub numa_node: Option<u32>,
     /// How the driver writes the receive queue into a packet.
-    #[doc(hidden)]
-    pub rx_queue_mapping: QueueMapping,
+    pub(crate) rx_queue_mapping: QueueMapping,
     /// Receive side.
     pub rx: Side<RxQueue>,
     /// Transmit side.

@@ -8,7 +8,7 @@ use serde::Serialize;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(Serialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
-pub enum QueueMapping {
+pub(crate) enum QueueMapping {
     /// `skb_record_rx_queue`: 0 for no queue, otherwise the queue plus one. Most drivers. A driver
     /// that never records queues always writes 0: no queue.
     Shifted,
@@ -18,7 +18,7 @@ pub enum QueueMapping {
 
 impl QueueMapping {
     /// The receive queue of a packet with `value`; `None` if it has no queue.
-    pub const fn rx_queue(self, value: u16) -> Option<u16> {
+    pub(crate) const fn rx_queue(self, value: u16) -> Option<u16> {
         match self {
             QueueMapping::Shifted => value.checked_sub(1),
             QueueMapping::Unshifted => Some(value),
