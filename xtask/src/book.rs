@@ -56,7 +56,7 @@ impl<'a> Copy<'a> {
         Self { root, to, programs: BTreeSet::new() }
     }
 
-    /// Copies the configuration, every page and what the pages link to.
+    /// Copies the configuration, every page, and the files that pages link to.
     fn all(&mut self) -> io::Result<()> {
         if self.to.exists() {
             fs::remove_dir_all(self.to)?;

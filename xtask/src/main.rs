@@ -59,6 +59,6 @@ enum Task {
     Book(book::Arguments),
     /// Run the tests of zero copy in an emulated machine with two igb and two virtio_net
     Vm(vm::Arguments),
-    /// Build the packages for Debian and Red Hat, static programs, and what belongs to them
+    /// Build the packages for Debian and Red Hat, static programs, bills of materials and checksums
     Package(package::Arguments),
 }

@@ -1,4 +1,4 @@
-//! Checks the size of the public API, and that the examples use nothing else.
+//! Checks the size of the public API, and that the examples use only public items.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -1,8 +1,8 @@
 //! Converts a program from the kernel's view of packets to their bytes.
 //!
 //! ```text
-//!  on an interface   addresses │ type │ data                and, beside it, the outer tag
-//!  (`skb_vlan_untag`) in bytes          addresses │ tag │ type │ data
+//!  on an interface   addresses │ type │ data     and, beside it, the outer tag (`skb_vlan_untag`)
+//!  in bytes          addresses │ tag │ type │ data
 //! ```
 //!
 //! The result contains the program twice: for packets without a tag, and with adjusted offsets and

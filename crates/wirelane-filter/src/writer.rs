@@ -3,8 +3,7 @@
 //! | the program means | the kernel's socket filter | so the writer adds |
 //! |---|---|---|
 //! | a shift by 32 or more gives 0 | takes the count modulo 32 | a check of X |
-//! | X + k does not wrap | wraps, and means other headers when negative (`SKF_NET_OFF`) | a check
-//! of X |
+//! | X + k does not wrap | wraps; negative: other headers (`SKF_NET_OFF`) | a check of X |
 //!
 //! If the outer VLAN tag is elsewhere than the program expects ([`TagPlace`]), later offsets move
 //! by 4, lengths change by 4, and loads of the tag read its actual place.

@@ -4,7 +4,7 @@
 //! ```text
 //!   text ─────▶ recipe ─▶ template ─┐
 //!   OTG file ─▶ (layers)  (edits)   ├─▶ stream ─▶ Generator ─┐
-//!                         sizes, rate┘                       ├─▶ Source ─▶ the sending loop
+//!                         sizes, rate┘                       ├─▶ PacketSource ─▶ the sending loop
 //!   capture file ───────────────────────▶ Replay, rewrite ───┘
 //! ```
 //!

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   rules ─▶ Rewrite ─┬─ prepare: what is the same in every loop; may change the length
-//!                     └─ in_loop(n) ─▶ Round: what differs, for `Rule::Unique`; in place
+//!                     └─ in_loop(n) ─▶ LoopChanges: what differs, for `Rule::Unique`; in place
 //! ```
 //!
 //! ```

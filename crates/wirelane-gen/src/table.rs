@@ -293,7 +293,7 @@ const fn at(
     ProtocolField { name, place: FieldPosition::Bit(bit), bits, kind, preset }
 }
 
-/// A field of what follows the headers.
+/// A field of the payload.
 const fn payload(name: &'static str, bits: u8, kind: Notation, preset: Preset) -> ProtocolField {
     ProtocolField { name, place: FieldPosition::Payload, bits, kind, preset }
 }

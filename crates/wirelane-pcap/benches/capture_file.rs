@@ -4,7 +4,7 @@
 //! `cargo bench -p wirelane-pcap --bench capture_file [-- MILLIONS_OF_BYTES]`. Every figure is the
 //! median of seven interleaved runs. The figures justify three decisions:
 //! * whether this crate needs a separate reader and writer, instead of those crates;
-//! * how large the chunks of `Output` are;
+//! * how large the chunks of `OutputFile` are;
 //! * whether writing 1500-byte packets reaches 80 % of `dd bs=1M`.
 #![allow(clippy::print_stdout, clippy::unwrap_used)]
 

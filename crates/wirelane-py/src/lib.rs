@@ -1,7 +1,7 @@
 //! Wirelane for Python: the native half of the package `wirelane`, whose Python half and types are
 //! in `python/wirelane`.
 //!
-//! The stable API is that of Python. The items for Rust are an implementation detail of Wirelane.
+//! Only the API in Python is stable. The items for Rust are an implementation detail of Wirelane.
 //!
 //! ```text
 //!  open, read ─▶ Port, Search ─▶ Receiver ─▶ Frame         one packet, a buffer

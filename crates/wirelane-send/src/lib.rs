@@ -2,8 +2,8 @@
 //! two ports.
 //!
 //! ```text
-//!   Source ─▶ Pacer ─▶ engine ─┬─ sockets: a thread and a Tx per TX queue
-//!  (wirelane-gen)              └─ kernel: live frames of an XDP program
+//!   PacketSource ─▶ Pacer ─▶ engine ─┬─ sockets: a thread and a Tx per TX queue
+//!  (wirelane-gen)                    └─ kernel: live frames of an XDP program
 //! ```
 //!
 //! Depends on `wirelane` for ports and on `wirelane-gen` for packets. The library never prints.

@@ -1,10 +1,8 @@
 //! Capture files as a source of packets.
 //!
 //! ```text
-//!   files ─▶ reader ─▶ Ethernet, cut, checksums ─▶ rewrite ─▶ flow hash ─┬─▶ blocks of lane 0 ─▶
-//!   ReplayLane
-//!            (wirelane-pcap)  adapt.rs                        dealer.rs  └─▶ blocks of lane 1 ─▶
-//!            ReplayLane
+//!  files ─▶ reader ─▶ Ethernet, cut, checksums ─▶ rewrite ─▶ flow hash ─┬─▶ blocks ─▶ ReplayLane 0
+//!     (wirelane-pcap)        adapt.rs                        dealer.rs  └─▶ blocks ─▶ ReplayLane 1
 //! ```
 //!
 //! Files that fit into memory are loaded once, and each lane repeats its blocks for every loop. For

@@ -5,8 +5,8 @@
 //!    segment.pcapng      a plain capture file of a fixed size: extents of whole blocks
 //!    segment.index       which extents hold which addresses, ports, protocols, VLANs, flows
 //!
-//!  packets ─▶ writer: lanes ─▶ extents ─▶ segments + indexes ─▶ query: narrow ─▶ filter ─▶ in
-//!  order of time
+//!  packets ─▶ writer: lanes ─▶ extents ─▶ segments + indexes
+//!          ─▶ query: narrow ─▶ filter ─▶ in order of time
 //! ```
 //!
 //! An **extent** is the unit of writing and reading: a run of whole pcapng blocks, about 1 MiB,

@@ -4,8 +4,7 @@
 //! ports or files, and its memory is bounded.
 //!
 //! ```text
-//!  packet ─▶ link: tags ─▶ network: IPv4, IPv6, extensions ─┬─▶ transport: TCP, UDP ──▶ flow,
-//!  burst
+//!  packet ─▶ link: tags ─▶ network: IPv4, IPv6, extensions ─┬─▶ transport: TCP, UDP ─▶ flow, burst
 //!                             ▲                             ├─▶ fragment: sets ─▶ transport
 //!                             └──────── VXLAN, Geneve ◀─────┴─▶ GRE, IP in IP
 //! ```

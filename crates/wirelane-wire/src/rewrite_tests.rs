@@ -299,7 +299,7 @@ fn a_reversed_packet_equals_one_sent_back() {
         packet.reverse().unwrap();
         assert_eq!(frame, expected);
     }
-    // Nobody answers for a group, or for what is not IP.
+    // A packet to a group, or one without an IP header, cannot be reversed.
     let arp = here.other(EtherType::ARP, b"who has");
     for packet in [LINK.ipv4(A4, B4).udp(1, 2, b"all"), arp] {
         let mut frame = emitted(&packet);

@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-/// What to change so that a request succeeds. [`Display`](fmt::Display) words it for programs.
+/// A change after which a request succeeds. [`Display`](fmt::Display) words it for programs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Remedy {
     /// Name other CPUs.

@@ -357,7 +357,7 @@ fn what_cannot_be_waited_for_is_told() {
     assert!(pipeline::wait_any::<Rx>(&mut [], &[], None).unwrap().ended);
 }
 
-/// Works until it is told to wait.
+/// A consumer whose rounds block while the test holds the lock.
 struct Stuck(Arc<Mutex<()>>);
 
 impl Consumer for Stuck {

@@ -1,4 +1,4 @@
-//! What is packaged, where, and with which version.
+//! The packages: their content, directories and version.
 
 use std::fs;
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use crate::context::Context;
 pub(super) struct Package {
     pub(super) context: Context,
     pub(super) except: Vec<String>,
-    /// The content of packages besides programs. Its place is fixed: the manifests name it.
+    /// The directory of all files but programs. It is fixed, because the manifests name it.
     pub(super) stage: PathBuf,
     /// The result.
     pub(super) dist: PathBuf,

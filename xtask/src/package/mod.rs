@@ -47,7 +47,7 @@ pub(crate) struct Arguments {
     /// (as root, with mmdebstrap)
     #[arg(long)]
     check: bool,
-    /// What cannot be checked is a failure, as with CI=true in the environment
+    /// Fail if a check cannot run, as with CI=true in the environment
     #[arg(long)]
     ci: bool,
 }

@@ -7,8 +7,7 @@
 //! | R4 | scratch of one instruction |
 //! | R6 | the context |
 //! | R7 | X |
-//! | R9 | for packets in several buffers: the length of the whole packet, if the program asks for
-//! it |
+//! | R9 | for packets in several buffers: its length, if the program asks for it |
 //!
 //! M\[0\] to M\[15\] are the 64 bytes below the end of the stack frame. After the prologue, R1, R5
 //! and R8 are unused.

@@ -147,7 +147,7 @@ impl FlowColumn {
     }
 }
 
-/// Takes the fields of a flow, which come in the order of the columns.
+/// Takes the fields of a flow, in the order of the columns.
 struct FlowRow {
     columns: Vec<FlowColumn>,
     next: usize,

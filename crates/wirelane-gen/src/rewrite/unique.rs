@@ -4,8 +4,8 @@
 //! below a prime p and are shuffled once. In loop n, host x becomes a·x + k modulo p, with k = n
 //! mod p and a = 1 + ⌊n / p⌋. Each map is a permutation, so distinct hosts stay distinct. For two
 //! hosts x ≠ y, no two of the p (p - 1) maps have the same pair of values (the affine group of a
-//! prime field is sharply two-transitive). So their flow repeats only after that many loops: 1.4 ×
-//! 10¹⁹ for all of IPv4. The shuffle makes it improbable, 1 : p for two pairs of hosts, that
+//! prime field is sharply two-transitive). So their flow repeats after p (p - 1) loops, 1.4 × 10¹⁹
+//! for all of IPv4. The shuffle makes it improbable, 1 : p for two pairs of hosts, that
 //! different flows with the same ports get equal addresses in the first p loops.
 
 use super::prefix::Prefix;

@@ -4,11 +4,10 @@
 //! |---|---|
 //! | an interface | `packet:` of all queues and classes: packets also reach the host |
 //! | `wirelane:SPEC` | any port of Wirelane, as `wirelane capture` names it |
-//! | any other name | the system's libpcap: `any`, `nflog`, `usbmon1`, `bluetooth0`, `dbus-system`
-//! |
+//! | any other name | the system's libpcap: `any`, `nflog`, `usbmon1`, `bluetooth0` … |
 //!
 //! * [`settings`]: the options of the environment variable `WIRELANE_PCAP`.
-//! * [`name`]: resolves a name to an [`PortOpening`].
+//! * [`name`]: resolves a name to a [`PortOpening`].
 //! * [`list`]: all devices: [`interfaces`], other devices of the system's libpcap, and [`queues`];
 //!   [`nodes`] is the list in C.
 //! * [`network`]: the IPv4 network of a device.

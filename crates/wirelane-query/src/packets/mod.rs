@@ -2,12 +2,11 @@
 //! `wirelane record`.
 //!
 //! ```text
-//!  WHERE ─▶ Asked ─┬─ times, bpf('…')        exact: no other packet becomes a row
-//!                  └─ addresses, ports, …    an Ask: which extents and packets are worth a look
+//!  WHERE ─▶ PacketSelection ─┬─ times, bpf('…')        exact: no other packet becomes a row
+//!                            └─ addresses, ports, …    an Ask: which extents and packets may match
 //!
 //!  store ─ index of Ask ─▶ extents ─┐
-//!  capture file ────────────────────┴▶ Sieve of Ask ─▶ rows of the columns that the query names ─▶
-//!  the engine
+//!  capture file ────────────────────┴▶ LinkFilters of Ask ─▶ rows: the named columns ─▶ the engine
 //! ```
 //!
 //! The engine filters the rows again: an [`ask::Ask`] may let through too many packets, never too

@@ -5,8 +5,8 @@
 //! program redirects each frame out of the interface. One system call sends thousands of frames.
 //!
 //! ```text
-//!   template ─▶ page pool ─▶ program: next template, count, redirect ─▶ ndo_xdp_xmit ─▶ cable ─▶
-//!   peer's NAPI
+//!   template ─▶ page pool ─▶ program: next template, count, redirect
+//!            ─▶ ndo_xdp_xmit ─▶ cable ─▶ peer's NAPI
 //! ```
 //!
 //! Properties and limits:

@@ -1,8 +1,8 @@
 //! The program that writes and sends the packets of a stream.
 //!
 //! ```text
-//!   wait until due │ number, counter │ length │ headers │ fields │ checksums │ signature │
-//!   redirect
+//!   wait until due ─▶ number, counter ─▶ length ─▶ headers ─▶ fields
+//!                                           ─▶ checksums ─▶ signature ─▶ redirect
 //! ```
 //!
 //! The kernel recycles pages of its pool with the bytes that the program and the receiver left in

@@ -31,7 +31,7 @@ impl TrialParameters {
     }
 }
 
-/// State shared by the receiving threads and the [`Receiver`](super::Receiver).
+/// State shared by the receiving threads and the [`SignedReceiver`](super::SignedReceiver).
 #[derive(Default)]
 pub(super) struct ListenerBoard {
     /// Changes with the trial. Threads read it once per batch.

@@ -2,9 +2,9 @@
 //! forwards.
 //!
 //! ```text
-//!   Goal ─▶ Search ── rate, duration ──▶ trial ─▶ sent, lost ─┐
-//!             ▲                                               │
-//!             └──────────────────── tell ─────────────────────┘
+//!   Goal ─▶ RateSearch ── rate, duration ──▶ trial ─▶ sent, lost ─┐
+//!               ▲                                                 │
+//!               └───────────────────── tell ──────────────────────┘
 //! ```
 //!
 //! The search only decides. Its caller runs the trials.

@@ -16,7 +16,7 @@ pub(super) struct PacketBlock {
 /// A packet in a block.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BlockPacket {
-    /// Its place in the schedule, measured by [`Meter`](super::clock::Meter).
+    /// Its place in the schedule, measured by [`PositionMeter`](super::clock::PositionMeter).
     pub(super) place: u64,
     /// The offset of its bytes in the block, and their number.
     pub(super) begin: u32,

@@ -1,8 +1,8 @@
 //! Sending through a port: one thread for each TX queue.
 //!
 //! ```text
-//!   Source of lane 0 ─▶ Pacer ─▶ Tx 0 ─┐
-//!   Source of lane 1 ─▶ Pacer ─▶ Tx 1 ─┼─▶ interface
+//!   PacketSource of lane 0 ─▶ Pacer ─▶ Tx 0 ─┐
+//!   PacketSource of lane 1 ─▶ Pacer ─▶ Tx 1 ─┼─▶ interface
 //! ```
 //!
 //! The threads share nothing on the hot path: each has its part of the packets, and the schedule
@@ -126,7 +126,7 @@ fn losses(outcome: &SendOutcome, cut: bool) -> Vec<String> {
     let mut notes = Vec::new();
     let packets = |count: u64| format!("{count} packet{}", if count == 1 { "" } else { "s" });
     if too_long > 0 {
-        let help = if cut { "" } else { "; gso=on segments those of TCP and UDP" };
+        let help = if cut { "" } else { "; gso=on segments TCP and UDP packets" };
         notes.push(format!("{} not sent because of the MTU{help}", packets(too_long)));
     }
     if refused > 0 {

@@ -85,8 +85,8 @@ impl WriteRing {
     /// Queues a write of `buffer[from..to]`. False if there is no room for it.
     ///
     /// # Safety
-    /// `buffer` and `fd` stay as they are until the kernel has finished the write: until
-    /// [`WriteRing::completion`] gives `number`.
+    /// `buffer` and `fd` must not change before the kernel has finished the write, which
+    /// [`WriteRing::completion`] reports by `number`.
     #[must_use]
     pub(super) unsafe fn push(
         &mut self,

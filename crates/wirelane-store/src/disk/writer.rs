@@ -44,11 +44,11 @@ pub struct Done {
 
 /// Writes [`Buffer`]s to files, several at once. They finish in any order.
 ///
-/// It belongs to one thread at a time. Dropping it waits for what is being written.
+/// It belongs to one thread at a time. Dropping it waits for the writes in flight.
 pub struct DirectWriter {
     ring: Option<WriteRing>,
     mode: Mode,
-    /// What is being written, at the number that the kernel knows it by.
+    /// The writes in flight, each at the index that the kernel returns with its result.
     flights: Box<[Option<Flight>]>,
     in_flight: usize,
     done: VecDeque<Done>,
@@ -263,7 +263,7 @@ enum WriteProgress {
 }
 
 impl Flight {
-    /// What the answer of the kernel means: bytes written, or a negative errno.
+    /// Evaluates the answer of the kernel: the number of bytes written, or a negative errno.
     fn advance(&mut self, answer: i32) -> WriteProgress {
         let count = match usize::try_from(answer) {
             // A disk that takes nothing and says nothing: as write_all() of the standard library.

@@ -254,7 +254,8 @@ fn answers_of_the_kernel() {
     // Whole blocks count.
     assert!(matches!(flight.advance(ALIGNMENT as i32 + 100), WriteProgress::Again));
     assert_eq!((flight.written, flight.position()), (ALIGNMENT, (1 << 40) + ALIGNMENT as u64));
-    // Less than one comes as near as it can to what ends it.
+    // A write of less than a block is continued at its last byte, so that the next attempt returns
+    // the cause.
     assert!(matches!(flight.advance(100), WriteProgress::Again));
     assert_eq!(flight.written, ALIGNMENT + 100);
     assert!(matches!(flight.advance(0), WriteProgress::Failed(libc::EIO)));

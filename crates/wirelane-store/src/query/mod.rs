@@ -1,7 +1,7 @@
 //! Queries: packets of stores that match, in order of time.
 //!
 //! ```text
-//!  Route        segments by the times in their names, extents by their headers and index
+//!  StoreRoute   segments by the times in their names, extents by their headers and index
 //!    │ extents, the oldest first
 //!    ▼
 //!  pipeline     threads: read ─▶ check ─▶ decompress ─▶ filter

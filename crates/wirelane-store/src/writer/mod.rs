@@ -1,11 +1,11 @@
 //! Writes a store. Receiving threads never wait for the file system.
 //!
 //! ```text
-//!  receiving thread      store thread `wl-store-N`            the disk
+//!  receiving thread      store thread `wl-store-N`                   the disk
 //!  LaneWriter::push ──▶ pre-trigger, index, checksum, placing ──▶ io_uring, O_DIRECT
-//!        ▲                │    ▲                             │
-//!        │                ▼    │ compressed, by `wl-compress` │
-//!        └──────────── free buffers of 1 MiB ◀────────────────┘
+//!        ▲                │    ▲                                     │
+//!        │                ▼    │ compressed, by `wl-compress`        │
+//!        └──────────── free buffers of 1 MiB ◀───────────────────────┘
 //!
 //!  `wl-retention`, one per store: creates the next segment in advance, deletes the oldest ones
 //!  `wl-sealer`, one per lane: truncates a full segment, writes its index, renames it

@@ -2,8 +2,7 @@
 //! several writes in flight.
 //!
 //! ```text
-//!  full ─▶ held (pre-trigger) ─▶ queue ─▶ packer ─▶ packed ─▶ segment: place ─▶ disk ─▶ segment:
-//!  retire
+//!  full ─▶ pre-trigger ─▶ queue ─▶ packer ─▶ packed ─▶ segment: place ─▶ disk ─▶ segment: retire
 //!                                              ▲                           │
 //!                                              └──── after a failure ──────┘
 //! ```

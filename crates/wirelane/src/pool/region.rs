@@ -57,7 +57,7 @@ unsafe impl Send for RegionMapping {}
 // SAFETY: as above.
 unsafe impl Sync for RegionMapping {}
 
-/// The state of a chunk. `meta` comes first: a pointer to one is a pointer to the other.
+/// The state of a chunk. `meta` is at offset 0, so a pointer to one is a pointer to the other.
 #[repr(C, align(64))]
 pub(super) struct ChunkSlot {
     meta: Meta,

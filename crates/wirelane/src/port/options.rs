@@ -112,7 +112,7 @@ impl OpenOptions {
     pub(crate) const FEW: u64 = 10_000;
 
     /// Options for forwarding through this port or another port opened the same way. Frames arrive
-    /// within about a millisecond, either as they were on the wire or marked for segmentation,
+    /// within about a millisecond. A frame is as it was on the wire, or marked for segmentation,
     /// which [`Port::tx_segmenting`] performs. Packets that the host sends are not selected.
     ///
     /// [`Port::tx_segmenting`]: super::Port::tx_segmenting

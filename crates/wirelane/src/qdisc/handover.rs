@@ -20,8 +20,8 @@ pub(super) trait Host {
     /// Puts all of `batch` into the ring. Drops and counts items that do not fit.
     fn enqueue(&mut self, batch: &mut Self::Batch);
 
-    /// Hands frames from the front of `batch` to the TX ring, and leaves those that do not fit.
-    /// Only the runner calls it.
+    /// Hands frames from the front of `batch` to the TX ring. Frames that do not fit stay in
+    /// `batch`. Only the runner calls it.
     fn transmit(&mut self, batch: &mut Self::Batch, way: TxRoute);
 
     /// Whether the TX ring is full.

@@ -191,9 +191,9 @@ impl SideView {
 /// Publishes after the earlier claims of other handles.
 ///
 /// If this thread had to yield, other threads have probably made later claims, and wait, too. If it
-/// continued at once, its next claim would come after their claims, and each further batch would
-/// cost a thread switch: a convoy, which does not end by itself. So it waits for the claims that
-/// are after its own now.
+/// continued at once, its next claim would be behind their claims, and each further batch would
+/// cost a thread switch: a convoy, which does not end by itself. So it waits for all claims that
+/// are behind its own at this moment.
 #[cold]
 fn publish_late(
     own: &Indices,

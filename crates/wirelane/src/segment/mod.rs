@@ -31,8 +31,8 @@
 //! Frames that it cannot segment correctly are refused with a `Refusal`, and never sent.
 //!
 //! Segmentation takes place as late as possible, as in "GSO for FreeBSD" (Garzarella, 2014). A
-//! `Cursor` has the template and a position, and no reference to the frame, so both can wait
-//! while the sink is full. It sums the payloads of a run of slices first, and then writes their
+//! `Cursor` has the template and a position. It does not borrow the frame, so both can wait while
+//! the sink is full. It sums the payloads of a run of slices first, and then writes their
 //! headers in a loop that is compiled for each kind of headers (`template/middle.rs`).
 //!
 //! The tests let the kernel segment the same frames (`tests/segment/oracle.rs`). The kernel differs

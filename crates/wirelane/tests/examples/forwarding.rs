@@ -97,7 +97,7 @@ fn tcp_and_udp_pass(network: &Network, known_as: &str) {
     let reader = thread::spawn(move || {
         let mut received = vec![0; expected.len()];
         reader.read_exact(&mut received).unwrap();
-        assert!(received == expected, "the echo differs from what was sent");
+        assert!(received == expected, "the echo differs from the sent bytes");
     });
     (&stream).write_all(&sent).unwrap();
     reader.join().unwrap();

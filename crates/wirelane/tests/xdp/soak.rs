@@ -4,7 +4,7 @@
 //! In the usual tests they take seconds.
 //! `WIRELANE_SOAK_MINUTES=10 cargo test --release -p wirelane --test xdp -- --ignored --nocapture
 //! soak_` takes as long as it says; `WIRELANE_SOAK_SEED` repeats a run.
-#![allow(clippy::print_stdout, reason = "figures for whoever runs it")]
+#![allow(clippy::print_stdout, reason = "prints the figures of a run")]
 
 use std::env;
 

@@ -72,7 +72,7 @@ impl Suite for FlowsSuite {
         let wired = self.wire.open()?;
         let offline = self.cases.iter().find(|case| **case != FlowsCase::Live);
         if let Some(case) = offline.filter(|_| wired.is_some()) {
-            let error = Error::usage(object_of(case), "it reads a file, and no port");
+            let error = Error::usage(object_of(case), "it reads a file, so it takes no port");
             return Err(error.help("leave --port out, or measure --case live"));
         }
         let is_wanted = |case| match self.cases.is_empty() {

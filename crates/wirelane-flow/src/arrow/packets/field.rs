@@ -21,7 +21,8 @@ pub(super) struct Definition {
     pub(super) values: FieldValues,
 }
 
-/// Where values come from. The loop over rows is behind the pointer, not around it.
+/// The functions that append a field of rows to a column. Each contains the loop over the rows, so
+/// there is one indirect call per column, instead of one per value.
 #[derive(Clone, Copy)]
 pub(super) enum FieldValues {
     Time(fn(&[PacketRow], &mut Vec<i64>)),

@@ -1,7 +1,7 @@
 //! Packets as columns of Arrow: a row for each, and a column for each field of its headers.
 //!
 //! ```text
-//!  record ─▶ Row: headers as numbers ─ 128 rows ─▶ Column: each by itself ─▶ RecordBatch
+//!  record ─▶ PacketRow: headers as numbers ─ 128 rows ─▶ PacketColumn, one by one ─▶ RecordBatch
 //! ```
 //!
 //! A packet is decoded once, by the header views of `wirelane-wire`; columns that nobody asked for

@@ -28,7 +28,7 @@ impl Validity {
         Self { groups }
     }
 
-    /// Adds rows: a multiple of [`WORD`], but for the last ones.
+    /// Adds rows. Their number must be a multiple of [`WORD`], except in the last call of a batch.
     pub(super) fn extend(&mut self, rows: &[PacketRow]) {
         for ValidityGroup { has, words } in &mut self.groups {
             words.extend(rows.chunks(WORD).map(|rows| {
@@ -38,7 +38,7 @@ impl Validity {
         }
     }
 
-    /// For each group, who of `rows` rows has it; `None` if all do. The next batch begins.
+    /// Ends a batch of `rows` rows. Returns, for each group, which rows have it; `None` if all do.
     pub(super) fn finish(&mut self, rows: usize) -> Vec<(u32, Option<NullBuffer>)> {
         let finish = |group: &mut ValidityGroup| {
             let words = std::mem::take(&mut group.words);

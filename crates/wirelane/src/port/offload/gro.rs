@@ -2,10 +2,9 @@
 //! before a consumer sees them. The inverse of [`gso`](super::gso).
 //!
 //! ```text
-//!   RX ring ─▶ look at each packet ─┬─ alone ──────────────────────────▶ ready ─▶ consumer
-//!                                   └─ held, with those that follow ─┐     ▲
-//!                                        one flow, one frame ◀───────┘─────┘ full, ended, or 20 µs
-//!                                        old
+//!   RX ring ─▶ each packet ─┬─ alone ─────────────────────────────▶ ready ─▶ consumer
+//!                           └─ held, with its followers ─┐            ▲
+//!                                one flow, one frame ◀───┘────────────┘ full, ended, or 20 µs old
 //! ```
 //!
 //! A packet without followers passes in its own frame. When a second packet of its flow arrives,

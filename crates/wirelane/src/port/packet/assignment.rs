@@ -106,7 +106,7 @@ fn program(mut cookies: Vec<(u64, u16)>) -> Result<Vec<Insn>, wirelane_os::bpf::
 mod tests {
     use super::*;
 
-    /// What the program stores for a socket with this cookie.
+    /// The value that the program stores for a socket with this cookie.
     fn stored(program: &[Insn], cookie: u64) -> Option<u64> {
         let (mut at, mut regs, mut stored) = (0, [0_u64; 11], None);
         loop {

@@ -28,10 +28,10 @@
 //! report the queue of each packet in a ring, so all packets count as OTHER; masks still select by
 //! queue and class. See `membership`.
 //!
-//! When the interface goes down, the kernel detaches the sockets, and attaches them again when it
-//! is up. When it is removed, every [`Rx`](super::Rx) fails once. With
+//! The kernel detaches the sockets from an interface that is set down, and attaches them again when
+//! it is set up. When it is removed, every [`Rx`](super::Rx) fails once. With
 //! [`OpenOptions::wait`](super::OpenOptions::wait) the sockets are instead bound to the next
-//! interface of its name: rings and programs are kept, and no privilege is needed. A socket in a
+//! interface of its name. Rings and programs are kept, so no privilege is needed. A socket in a
 //! fanout group cannot be bound again, so such a port has no group.
 //!
 //! With `vnet=auto` a program that segments frames uses

@@ -12,9 +12,9 @@
 //!
 #![doc = include_str!("options.md")]
 //!
-//! At `rate=max` a queue creates packets on demand: if all its frames are in use it creates none,
-//! and no packet is lost. At any other rate packets are due at their time; due packets that exceed
-//! the free frames are lost and counted as `ring_full`, as in the ring of a real card.
+//! At `rate=max` a queue creates packets on demand. While all its frames are in use it creates
+//! none, so no packet is lost. At any other rate packets are due at their time; due packets that
+//! exceed the free frames are lost and counted as `ring_full`, as in the ring of a real card.
 
 pub(crate) mod assembly;
 pub(crate) mod cable;

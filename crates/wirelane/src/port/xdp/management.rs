@@ -5,8 +5,7 @@
 //! | what | how it is known |
 //! |---|---|
 //! | ARP | EtherType |
-//! | neighbour discovery, and the multicast listener messages without which a snooping switch keeps
-//! it away | ICMPv6 types 130 to 137 |
+//! | neighbour discovery; multicast listeners, for snooping switches | ICMPv6 types 130 to 137 |
 //! | SSH, DNS over TCP | port 22 or 53, of either side |
 //! | DNS, DHCP, DHCPv6 | UDP port 53, 67, 68, 546 or 547, of either side |
 //! | anything encrypted or signed | IPsec: ESP and AH, which may hold any of these |

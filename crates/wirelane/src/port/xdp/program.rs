@@ -1,11 +1,10 @@
 //! The XDP program of a port: gives packets to the port's sockets or to the host.
 //!
 //! ```text
-//!   packet ─▶ socket for its queue? ─▶ tag put back ─▶ management? ─▶ filter ─▶ hints ─▶
-//!   XSKMAP[queue]
-//!                  │ no                                   │ yes, or    │ no
-//!                  ▼                                      ▼ unclear    ▼
-//!                host ◀────────────────────────── tag taken out ◀──────┘
+//!  packet ─▶ socket of queue? ─▶ tag put back ─▶ management? ─▶ filter ─▶ hints ─▶ XSKMAP[queue]
+//!               │ no                                 │ yes, or    │ no
+//!               ▼                                    ▼ unclear    ▼
+//!             host ◀───────────────────────── tag taken out ◀─────┘
 //! ```
 //!
 //! The program contains only the steps that its [`Verdicts`], [`tags`](super::tags) and
