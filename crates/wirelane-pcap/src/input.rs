@@ -24,7 +24,7 @@ pub(crate) struct StreamWindow<R> {
 
 /// The result of [`StreamWindow::need`].
 #[derive(PartialEq, Eq)]
-pub(crate) enum NeedResult {
+pub(crate) enum Availability {
     /// The bytes are there.
     Whole,
     /// The stream ends before them, inside a block or inside a compressed frame.
@@ -90,9 +90,9 @@ impl<R: Read> StreamWindow<R> {
     /// Makes sure that `len` bytes from the current position are in memory. Memory grows only with
     /// the bytes that were read, so a length field alone cannot cause a large allocation.
     #[inline]
-    pub(crate) fn need(&mut self, len: usize) -> Result<NeedResult, CaptureError> {
+    pub(crate) fn need(&mut self, len: usize) -> Result<Availability, CaptureError> {
         if self.end - self.start >= len {
-            return Ok(NeedResult::Whole);
+            return Ok(Availability::Whole);
         }
         self.fill(len)
     }
@@ -106,11 +106,11 @@ impl<R: Read> StreamWindow<R> {
     }
 
     #[cold]
-    fn fill(&mut self, len: usize) -> Result<NeedResult, CaptureError> {
+    fn fill(&mut self, len: usize) -> Result<Availability, CaptureError> {
         while self.end - self.start < len {
             if self.at_end {
                 let clean = self.end == self.start && !self.cut;
-                return Ok(if clean { NeedResult::Empty } else { NeedResult::Partial });
+                return Ok(if clean { Availability::Empty } else { Availability::Partial });
             }
             if self.start > 0 {
                 self.buffer.copy_within(self.start..self.end, 0);
@@ -139,6 +139,6 @@ impl<R: Read> StreamWindow<R> {
                 }
             }
         }
-        Ok(NeedResult::Whole)
+        Ok(Availability::Whole)
     }
 }

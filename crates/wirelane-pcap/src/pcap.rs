@@ -6,7 +6,7 @@
 use std::io::Read;
 
 use crate::error::CaptureError;
-use crate::input::{NeedResult, StreamWindow};
+use crate::input::{Availability, StreamWindow};
 use crate::link_order;
 use crate::pcapng::MAX_PACKET;
 use crate::record::{Direction, Record, Source};
@@ -211,9 +211,9 @@ impl<R: Read> PcapReader<R> {
     fn packet(&mut self) -> Result<bool, CaptureError> {
         self.open()?;
         match self.window.need(self.packet_header)? {
-            NeedResult::Whole => {}
-            NeedResult::Partial => return Err(self.truncated()),
-            NeedResult::Empty => return Ok(false),
+            Availability::Whole => {}
+            Availability::Partial => return Err(self.truncated()),
+            Availability::Empty => return Ok(false),
         }
         let mut header = self.window.words::<{ PACKET_HEADER / 4 }>();
         if self.swapped {
@@ -224,7 +224,7 @@ impl<R: Read> PcapReader<R> {
         if captured > MAX_PACKET {
             return Err(self.malformed("packet longer than 256 KiB"));
         }
-        if self.window.need(self.packet_header + captured)? != NeedResult::Whole {
+        if self.window.need(self.packet_header + captured)? != Availability::Whole {
             return Err(self.truncated());
         }
         let nanoseconds = u64::from(fraction) * u64::from(self.resolution.nanoseconds());
@@ -250,7 +250,7 @@ impl<R: Read> PcapReader<R> {
     }
 
     fn header(&mut self) -> Result<(), CaptureError> {
-        if self.window.need(FILE_HEADER)? != NeedResult::Whole {
+        if self.window.need(FILE_HEADER)? != Availability::Whole {
             return Err(self.truncated());
         }
         let magic = self.word(0);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use wirelane_wire::{Protocol, TcpFlags};
 
-use super::shape::{MeasureField, MeasureSide, RecordField};
+use super::shape::{MeasureDirection, MeasureField, RecordField};
 use super::time::{from_ntp, to_ntp};
 use crate::{EndReason, Flow, Half, Key, Tunnel, TunnelKind};
 
@@ -50,10 +50,10 @@ pub(super) fn put(out: &mut Vec<u8>, flow: &Flow, field: RecordField, length: u1
             put_address(out, tunnel.map_or(NOWHERE, |it| it.destination), length);
         }
         RecordField::TunnelId => out.extend(tunnel.and_then(|it| it.id).unwrap_or(0).to_be_bytes()),
-        RecordField::Of(MeasureSide::Forward, measure) => {
+        RecordField::Of(MeasureDirection::Forward, measure) => {
             put_measure(out, &flow.forward, measure, length)
         }
-        RecordField::Of(MeasureSide::Reverse, measure) => {
+        RecordField::Of(MeasureDirection::Reverse, measure) => {
             put_measure(out, &flow.reverse, measure, length)
         }
     }
@@ -158,10 +158,10 @@ pub(super) fn take(flow: &mut Flow, field: RecordField, bytes: &[u8], name: &mut
             tunnel.destination = address(bytes).unwrap_or(tunnel.destination);
         }
         RecordField::TunnelId => key.tunnel.get_or_insert(NO_TUNNEL).id = Some(number as u32),
-        RecordField::Of(MeasureSide::Forward, measure) => {
+        RecordField::Of(MeasureDirection::Forward, measure) => {
             take_measure(&mut flow.forward, measure, number)
         }
-        RecordField::Of(MeasureSide::Reverse, measure) => {
+        RecordField::Of(MeasureDirection::Reverse, measure) => {
             take_measure(&mut flow.reverse, measure, number)
         }
     }

@@ -29,12 +29,12 @@ pub(super) enum RecordField {
     TunnelSource,
     TunnelDestination,
     TunnelId,
-    Of(MeasureSide, MeasureField),
+    Of(MeasureDirection, MeasureField),
 }
 
 /// The direction of a measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum MeasureSide {
+pub(super) enum MeasureDirection {
     Forward,
     Reverse,
 }
@@ -159,14 +159,14 @@ impl RecordShape {
             _ => (id, length, measure),
         });
         for (id, length, measure) in standard {
-            add(id, length, F::Of(MeasureSide::Forward, measure));
+            add(id, length, F::Of(MeasureDirection::Forward, measure));
         }
         if self.is(TWO_WAY) {
             add(iana::BIFLOW_DIRECTION, 1, F::Direction);
             // Collectors that need milliseconds do not use reverse times.
             for (id, length, measure) in standard.into_iter().filter(|it| !is_coarse(it.2)) {
                 let element = Element { enterprise: REVERSE, id, length };
-                fields.push((element, F::Of(MeasureSide::Reverse, measure)));
+                fields.push((element, F::Of(MeasureDirection::Reverse, measure)));
             }
         }
         if let Some(enterprise) = enterprise {
@@ -183,9 +183,9 @@ impl RecordShape {
         add(element::COMMUNITY, 20, F::Community);
         add(element::HANDSHAKE_RTT, 8, F::HandshakeRtt);
         for (id, length, measure) in PRIVATE {
-            add(id, length, F::Of(MeasureSide::Forward, measure));
+            add(id, length, F::Of(MeasureDirection::Forward, measure));
             if self.is(TWO_WAY) {
-                add(id | REVERSE_BIT, length, F::Of(MeasureSide::Reverse, measure));
+                add(id | REVERSE_BIT, length, F::Of(MeasureDirection::Reverse, measure));
             }
         }
         if self.is(TUNNEL) {
@@ -221,13 +221,18 @@ pub(super) fn field_of(enterprise: u32, id: u16, private: Option<u32>) -> Option
     let known =
         |table: &[(u16, u16, MeasureField)], id| table.iter().find(|it| it.0 == id).map(|it| it.2);
     if enterprise == REVERSE {
-        return known(&STANDARD, id).map(|measure| RecordField::Of(MeasureSide::Reverse, measure));
+        return known(&STANDARD, id)
+            .map(|measure| RecordField::Of(MeasureDirection::Reverse, measure));
     }
     if enterprise != 0 {
         if Some(enterprise) != private {
             return None;
         }
-        let side = if id & REVERSE_BIT == 0 { MeasureSide::Forward } else { MeasureSide::Reverse };
+        let side = if id & REVERSE_BIT == 0 {
+            MeasureDirection::Forward
+        } else {
+            MeasureDirection::Reverse
+        };
         if let Some(measure) = known(&PRIVATE, id & !REVERSE_BIT) {
             return Some(RecordField::Of(side, measure));
         }

@@ -24,7 +24,7 @@ use crate::abi::direction;
 use crate::failure::PcapFailure;
 
 /// The filter and the direction in force.
-pub(crate) struct FilterInForce {
+pub(crate) struct ActiveFilter {
     /// The kernel runs the program.
     is_packet: bool,
     /// Packets that the filter rejects go to the host (`xdp:`).
@@ -41,7 +41,7 @@ pub(crate) struct FilterInForce {
 /// How long a CPU may take between stamping a packet and running the ring's filter.
 const SLACK: u64 = 10_000_000;
 
-impl FilterInForce {
+impl ActiveFilter {
     /// Accepts every packet.
     pub(super) fn new(backend: Backend, link_type: u16, interface_index: u32) -> Self {
         Self {

@@ -21,7 +21,7 @@ pub(super) enum Wish {
 }
 
 /// A receiving end and its frames.
-pub(super) struct ReceiveInput {
+pub(super) struct RxInput {
     rx: Rx,
     batch: Batch,
     /// The first frame that has not left.
@@ -40,7 +40,7 @@ const MOST: usize = 16_384;
 /// The approximate bytes that a frame takes in a ring in addition to its packet.
 const OVERHEAD: usize = 112;
 
-impl ReceiveInput {
+impl RxInput {
     pub(super) fn new(rx: Rx) -> Self {
         let mut batch = Batch::new(MOST);
         batch.set_limit(Batch::DEFAULT);
@@ -156,7 +156,7 @@ impl ReceiveInput {
         is_full.then(|| frames.get(frames.len() / 2).map(Frame::timestamp)).flatten()
     }
 
-    /// Whether it has received since the last call of [`ReceiveInput::take_touched`].
+    /// Whether it has received since the last call of [`RxInput::take_touched`].
     #[inline]
     pub(super) fn is_touched(&self) -> bool {
         self.is_touched

@@ -21,7 +21,7 @@ use wirelane::internal::clock;
 use wirelane::port::Rx;
 use wirelane::{Error, Frame};
 
-use super::input::{ReceiveInput, Wish};
+use super::input::{RxInput, Wish};
 
 /// Limits on waiting for the order of time.
 #[derive(Clone, Copy, Debug)]
@@ -56,8 +56,8 @@ impl WaitLimits {
 const SHORTEST_NAP: Duration = Duration::from_micros(50);
 
 /// Merges receiving ends. See the [module documentation](self).
-pub(crate) struct ReceiveMerge {
-    inputs: Vec<ReceiveInput>,
+pub(crate) struct RxMerger {
+    inputs: Vec<RxInput>,
     /// A heap of all inputs, smallest key first.
     order: Vec<HeapEntry>,
     bounds: WaitLimits,
@@ -78,10 +78,10 @@ pub(crate) struct ReceiveMerge {
     failure: Option<Error>,
 }
 
-/// The result of [`ReceiveMerge::next`].
+/// The result of [`RxMerger::next`].
 pub(crate) enum MergeStep<'a> {
     /// Frames of one end, at least one. The first may leave, and later ones up to this time. Then
-    /// call [`ReceiveMerge::left`].
+    /// call [`RxMerger::left`].
     Frames(&'a [Frame], u64),
     /// No frame may leave now.
     Nothing,
@@ -111,11 +111,11 @@ const NEVER: u32 = u32::MAX;
 /// The latest time that fits a key.
 const LAST: u64 = u64::MAX / 2 - 1;
 
-impl ReceiveMerge {
+impl RxMerger {
     pub(crate) fn new(ends: Vec<Rx>, bounds: WaitLimits) -> Self {
         let count = u32::try_from(ends.len()).unwrap_or(u32::MAX);
         Self {
-            inputs: ends.into_iter().map(ReceiveInput::new).collect(),
+            inputs: ends.into_iter().map(RxInput::new).collect(),
             order: (0..count).map(|input| HeapEntry { key: 1, input, asked: NEVER }).collect(),
             bounds,
             disorder: bounds.disorder_ns(),
@@ -172,10 +172,10 @@ impl ReceiveMerge {
         self.late
     }
 
-    /// Whether an end has received since the last call of [`ReceiveMerge::each_touched`].
+    /// Whether an end has received since the last call of [`RxMerger::each_touched`].
     #[inline]
     pub(crate) fn is_touched(&self) -> bool {
-        self.inputs.iter().any(ReceiveInput::is_touched)
+        self.inputs.iter().any(RxInput::is_touched)
     }
 
     /// Calls `show` with the position of each end that has received since the last call.
@@ -187,7 +187,7 @@ impl ReceiveMerge {
         }
     }
 
-    /// How long to wait for [`ReceiveMerge::descriptors`] after [`MergeStep::Nothing`]: zero if
+    /// How long to wait for [`RxMerger::descriptors`] after [`MergeStep::Nothing`]: zero if
     /// frames may leave, `None` without a limit.
     pub(crate) fn pause(&mut self) -> Option<Duration> {
         self.ask_all();
@@ -345,7 +345,7 @@ impl ReceiveMerge {
 
 /// The key of an input in the heap.
 #[inline]
-fn key(input: &ReceiveInput, floor: u64, disorder: u64) -> u64 {
+fn key(input: &RxInput, floor: u64, disorder: u64) -> u64 {
     match input.head() {
         Some(time) => time.min(LAST) << 1,
         None if input.wish() == Wish::End => ENDED,

@@ -23,7 +23,7 @@ enum Got {
 }
 
 /// The times of all frames that may leave now.
-fn take(merge: &mut ReceiveMerge) -> (Vec<u64>, Got) {
+fn take(merge: &mut RxMerger) -> (Vec<u64>, Got) {
     let mut times = Vec::new();
     loop {
         let taken = match merge.next() {
@@ -44,20 +44,20 @@ fn take(merge: &mut ReceiveMerge) -> (Vec<u64>, Got) {
 #[test]
 fn frames_of_several_ends_leave_in_order_of_time() {
     let (_, ends) = Scripted::all(&[&[3, 5, 8], &[4], &[], &[1, 2, 9, 10]]);
-    let mut merge = ReceiveMerge::new(ends, BOUNDS);
+    let mut merge = RxMerger::new(ends, BOUNDS);
     assert_eq!(take(&mut merge), (vec![1, 2, 3, 4, 5, 8, 9, 10], Got::End));
     assert_eq!((take(&mut merge), merge.late()), ((vec![], Got::End), 0));
 }
 
 #[test]
 fn without_ends_nothing_comes() {
-    assert_eq!(take(&mut ReceiveMerge::new(Vec::new(), BOUNDS)), (vec![], Got::End));
+    assert_eq!(take(&mut RxMerger::new(Vec::new(), BOUNDS)), (vec![], Got::End));
 }
 
 #[test]
 fn one_end_waits_for_nothing_and_keeps_its_order() {
     let (_, ends) = Scripted::all(&[&[5, 3, 9]]);
-    let mut merge = ReceiveMerge::new(ends, BOUNDS);
+    let mut merge = RxMerger::new(ends, BOUNDS);
     assert_eq!(take(&mut merge), (vec![5, 3, 9], Got::End));
 }
 
@@ -65,7 +65,7 @@ fn one_end_waits_for_nothing_and_keeps_its_order() {
 fn an_end_without_frames_is_asked_once_in_a_look() {
     let (scripts, ends) = Scripted::all(&[&[1, 2, 3], &[]]);
     scripts[1].set().ends = false;
-    let mut merge = ReceiveMerge::new(ends, BOUNDS);
+    let mut merge = RxMerger::new(ends, BOUNDS);
     assert_eq!(take(&mut merge), (vec![], Got::Nothing));
     assert_eq!(scripts[1].set().asked, 1);
     assert!(merge.pause().unwrap() > Duration::ZERO);
@@ -80,7 +80,7 @@ fn a_frame_leaves_once_silent_ends_were_empty_later() {
     let millisecond = 1_000_000;
     let (scripts, ends) = Scripted::all(&[&[10 * millisecond], &[]]);
     scripts[1].set().ends = false;
-    let mut merge = ReceiveMerge::new(ends, BOUNDS);
+    let mut merge = RxMerger::new(ends, BOUNDS);
     scripts[1].set().empty_at = 11 * millisecond - 1;
     assert_eq!(take(&mut merge), (vec![], Got::Nothing));
     scripts[1].set().empty_at = 11 * millisecond;
@@ -91,7 +91,7 @@ fn a_frame_leaves_once_silent_ends_were_empty_later() {
 fn a_pause_waits_for_the_silent_and_grows_while_frames_wait() {
     let (scripts, ends) = Scripted::all(&[&[1], &[]]);
     scripts.iter().for_each(|script| script.set().ends = false);
-    let mut merge = ReceiveMerge::new(ends, BOUNDS);
+    let mut merge = RxMerger::new(ends, BOUNDS);
     let mut pause = || {
         assert_eq!(take(&mut merge), (vec![], Got::Nothing));
         let pause = merge.pause();
@@ -111,7 +111,7 @@ fn a_pause_waits_for_the_silent_and_grows_while_frames_wait() {
 fn nobody_waits_for_ever() {
     let (scripts, ends) = Scripted::all(&[&[], &[]]);
     scripts.iter().for_each(|script| script.set().ends = false);
-    let mut merge = ReceiveMerge::new(ends, WaitLimits { wait: Duration::from_secs(1), ..BOUNDS });
+    let mut merge = RxMerger::new(ends, WaitLimits { wait: Duration::from_secs(1), ..BOUNDS });
     let now = clock::realtime_ns();
     scripts[0].set().ready.push_back(now);
     assert_eq!(take(&mut merge), (vec![], Got::Nothing));
@@ -131,7 +131,7 @@ fn half_a_ring_may_wait() {
     scripts.iter().for_each(|script| script.set().ends = false);
     // Each frame takes 128 bytes and a bit.
     let bounds = WaitLimits { ring: 300 * 240, ..BOUNDS };
-    let mut merge = ReceiveMerge::new(ends, bounds);
+    let mut merge = RxMerger::new(ends, bounds);
     assert_eq!(take(&mut merge), (vec![], Got::Nothing));
     assert_eq!(merge.pause(), Some(Duration::ZERO));
     let (taken, got) = take(&mut merge);
@@ -146,7 +146,7 @@ fn half_a_ring_may_wait() {
 fn a_failure_comes_behind_the_frames_and_stays() {
     let (scripts, ends) = Scripted::all(&[&[7], &[3], &[]]);
     scripts.iter().for_each(|script| script.set().ends = false);
-    let mut merge = ReceiveMerge::new(ends, BOUNDS);
+    let mut merge = RxMerger::new(ends, BOUNDS);
     assert_eq!(take(&mut merge), (vec![], Got::Nothing));
     scripts[1].set().fails = true;
     scripts[2].set().watermark = 5;
@@ -167,7 +167,7 @@ fn more_frames_than_a_batch_wait_and_leave() {
     }
     let (silent, end) = Scripted::new(Script::default());
     ends.push(end);
-    let mut merge = ReceiveMerge::new(ends, BOUNDS);
+    let mut merge = RxMerger::new(ends, BOUNDS);
     assert_eq!(take(&mut merge), (vec![], Got::Nothing));
     merge.pause();
     assert!(
@@ -185,7 +185,7 @@ fn queues_of_a_port_are_merged() {
     let mut port = port::open(&spec, &OpenOptions::default()).unwrap();
     let ends = port.rx().unwrap();
     port.start().unwrap();
-    let mut merge = ReceiveMerge::new(ends, BOUNDS);
+    let mut merge = RxMerger::new(ends, BOUNDS);
     let mut times = Vec::new();
     loop {
         let (more, got) = take(&mut merge);
@@ -215,7 +215,7 @@ proptest! {
         expected.sort_unstable();
         let script = || Scripted::new(Script { portion, ..Script::default() });
         let (scripts, ends): (Vec<_>, Vec<_>) = queues.iter().map(|_| script()).unzip();
-        let mut merge = ReceiveMerge::new(ends, BOUNDS);
+        let mut merge = RxMerger::new(ends, BOUNDS);
         let mut out = Vec::new();
         for (queue, count) in steps {
             let queue = queue % queues.len();

@@ -41,9 +41,9 @@ use crate::device::PortOpening;
 use crate::failure::PcapFailure;
 use crate::status::{StatTotals, Status};
 pub(crate) use activate::{Activation, examine};
-use filter::FilterInForce;
+use filter::ActiveFilter;
 use links::LinkTypes;
-use merge::ReceiveMerge;
+use merge::RxMerger;
 pub(crate) use options::{HandleOptions, TimestampPrecision};
 pub(crate) use reader::{PacketReader, ReadEnd, ReadRequest};
 use send::PacketSender;
@@ -66,7 +66,7 @@ pub(crate) struct LiveHandle {
     pub(crate) interface: Option<String>,
     /// Holds a filter for packets that the rings had before a change.
     pub(crate) sifts: Arc<Sifts>,
-    choice: FilterInForce,
+    choice: ActiveFilter,
     sender: PacketSender,
     counts: CaptureCounts,
     /// The published counters. No thread waits for this lock: a signal handler may have interrupted
@@ -105,12 +105,12 @@ impl LiveHandle {
         sender.counters().into_iter().for_each(|counters| status.sends(counters));
         let index = interface.as_deref().and_then(|name| iface::index(name).ok()).unwrap_or(0);
         let info = port.info();
-        let choice = FilterInForce::new(info.backend, info.link_type, index);
+        let choice = ActiveFilter::new(info.backend, info.link_type, index);
         port.start()?;
         let status = Arc::new(Mutex::new(status));
         let sifts = Arc::default();
         let reader = PacketReader::new(
-            ReceiveMerge::new(rx, bounds),
+            RxMerger::new(rx, bounds),
             options.precision,
             Arc::clone(&status),
             Arc::clone(&sifts),

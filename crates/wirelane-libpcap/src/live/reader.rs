@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use wirelane::{Batch, Error, Frame};
 
-use super::merge::{MergeStep, ReceiveMerge};
+use super::merge::{MergeStep, RxMerger};
 use super::options::TimestampPrecision;
 use super::selectable::Selectable;
 use super::sift::{Sift, Sifts};
@@ -39,7 +39,7 @@ unsafe impl Sync for PacketReader {}
 
 /// The state of the thread that reads.
 struct Desk {
-    merge: ReceiveMerge,
+    merge: RxMerger,
     status: Arc<Mutex<Status>>,
     /// Made when the program asks for it.
     selectable: Option<Selectable>,
@@ -110,7 +110,7 @@ const ELSEWHERE: &str = "another thread reads packets of this handle";
 impl PacketReader {
     /// Reads from `merge`, with times in this precision, and publishes counters in `status`.
     pub(crate) fn new(
-        merge: ReceiveMerge,
+        merge: RxMerger,
         precision: TimestampPrecision,
         status: Arc<Mutex<Status>>,
         sifts: Arc<Sifts>,

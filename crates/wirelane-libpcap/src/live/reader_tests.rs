@@ -22,7 +22,7 @@ fn reader(ends: Vec<Rx>, precision: TimestampPrecision) -> PacketReader {
     };
     let port = port::open(&"sim:1".parse().unwrap(), &OpenOptions::default()).unwrap();
     let status = Arc::new(Mutex::new(Status::new("sim:1", port.info(), &ends)));
-    PacketReader::new(ReceiveMerge::new(ends, bounds), precision, status, Arc::default())
+    PacketReader::new(RxMerger::new(ends, bounds), precision, status, Arc::default())
 }
 
 /// The times of the packets read, and the outcome as text.

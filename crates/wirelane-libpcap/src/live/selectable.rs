@@ -3,7 +3,7 @@
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::time::Duration;
 
-use super::merge::ReceiveMerge;
+use super::merge::RxMerger;
 use super::watch::WaitDescriptor;
 
 /// Watches the rings of a merge, and the time at which packets that wait for other rings may leave.
@@ -25,7 +25,7 @@ impl Selectable {
     ///
     /// # Errors
     /// The system refuses.
-    pub(super) fn follow(&mut self, merge: &mut ReceiveMerge) -> wirelane_os::Result<()> {
+    pub(super) fn follow(&mut self, merge: &mut RxMerger) -> wirelane_os::Result<()> {
         if merge.has_frames() {
             return self.watch.arm(Some(Duration::ZERO));
         }

@@ -9,7 +9,7 @@ use super::options::{self, Of, survey};
 use super::time::TimeScale;
 use super::view::BlockView;
 use crate::error::CaptureError;
-use crate::input::{NeedResult, StreamWindow};
+use crate::input::{Availability, StreamWindow};
 use crate::link_order;
 use crate::losses::Losses;
 use crate::record::{Direction, OddTimes, Record, Section, Source, Statistics};
@@ -256,7 +256,7 @@ impl<R: Read> PcapngReader<R> {
     /// See [`PcapngReader::next_record`].
     pub fn open(&mut self) -> Result<(), CaptureError> {
         let mut early = 0;
-        while self.window.need(BLOCK_OVERHEAD)? != NeedResult::Empty {
+        while self.window.need(BLOCK_OVERHEAD)? != Availability::Empty {
             let is_packet =
                 matches!(self.word(0), ENHANCED_PACKET | SIMPLE_PACKET | OBSOLETE_PACKET);
             if self.section.is_some() && is_packet || early > MAX_EARLY {
@@ -274,9 +274,9 @@ impl<R: Read> PcapngReader<R> {
     #[inline]
     fn block(&mut self) -> Result<BlockKind, CaptureError> {
         match self.window.need(BLOCK_OVERHEAD)? {
-            NeedResult::Whole => {}
-            NeedResult::Partial => return Err(self.truncated()),
-            NeedResult::Empty => return Ok(BlockKind::End),
+            Availability::Whole => {}
+            Availability::Partial => return Err(self.truncated()),
+            Availability::Empty => return Ok(BlockKind::End),
         }
         let kind = self.word(0);
         if kind == SECTION_HEADER {
@@ -291,7 +291,7 @@ impl<R: Read> PcapngReader<R> {
         if len > MAX_BLOCK {
             return Err(self.malformed("block longer than 16 MiB"));
         }
-        if self.window.need(len)? != NeedResult::Whole {
+        if self.window.need(len)? != Availability::Whole {
             return Err(self.truncated());
         }
         if self.word(len - 4) as usize != len {

@@ -21,7 +21,7 @@ pub(crate) struct PortReceivers {
     /// The port stays open as long as this exists.
     _port: Port,
     rx: Vec<Rx>,
-    ends: Vec<EndInterfaces>,
+    ends: Vec<RxInterfaces>,
     /// Frames received from one end that were not taken yet.
     batch: Batch,
     /// The end of these frames.
@@ -33,7 +33,7 @@ pub(crate) struct PortReceivers {
 }
 
 /// The interfaces of a receiving end.
-struct EndInterfaces {
+struct RxInterfaces {
     placing: Placing,
     known: Vec<Option<NumberedInterface>>,
 }
@@ -48,7 +48,7 @@ struct NumberedInterface {
 impl PortReceivers {
     /// The ends of a started port, and the rows to fill. It ends after `count` packets.
     pub(crate) fn new(port: Port, rx: Vec<Rx>, rows: &mut Packets, count: Option<u64>) -> Self {
-        let ends = rx.iter().map(|rx| EndInterfaces::new(port.info(), rx, rows)).collect();
+        let ends = rx.iter().map(|rx| RxInterfaces::new(port.info(), rx, rows)).collect();
         let left = count.unwrap_or(u64::MAX);
         Self { _port: port, rx, ends, batch: Batch::default(), from: 0, turn: 0, left }
     }
@@ -128,7 +128,7 @@ impl Intake for PortReceivers {
     }
 }
 
-impl EndInterfaces {
+impl RxInterfaces {
     fn new(info: &PortInfo, rx: &Rx, rows: &mut Packets) -> Self {
         let placing = Placing::of(rx);
         let known = match placing.is_growing() {

@@ -33,7 +33,7 @@ impl TrialParameters {
 
 /// State shared by the receiving threads and the [`SignedReceiver`](super::SignedReceiver).
 #[derive(Default)]
-pub(super) struct ListenerBoard {
+pub(super) struct ListenerState {
     /// Changes with the trial. Threads read it once per batch.
     version: AtomicU64,
     trial: Mutex<Option<Arc<TrialParameters>>>,
@@ -42,7 +42,7 @@ pub(super) struct ListenerBoard {
     handed_over: Condvar,
 }
 
-impl ListenerBoard {
+impl ListenerState {
     /// Begins another trial, or ends the current one. Returns the version of the completed trial.
     pub(super) fn set(&self, trial: Option<Arc<TrialParameters>>) -> u64 {
         let mut place = self.trial.lock().unwrap_or_else(PoisonError::into_inner);
@@ -80,7 +80,7 @@ pub(super) struct ThreadCounters {
 
 /// Inspects the packets of a thread's queues.
 pub(super) struct Listener {
-    board: Arc<ListenerBoard>,
+    board: Arc<ListenerState>,
     live: Arc<ThreadCounters>,
     version: u64,
     current: Option<(Arc<TrialParameters>, ThreadRecord)>,
@@ -88,7 +88,7 @@ pub(super) struct Listener {
 }
 
 impl Listener {
-    pub(super) fn new(board: Arc<ListenerBoard>, live: Arc<ThreadCounters>) -> Self {
+    pub(super) fn new(board: Arc<ListenerState>, live: Arc<ThreadCounters>) -> Self {
         Self { board, live, version: 0, current: None, clocks: Clocks::compare() }
     }
 

@@ -13,7 +13,7 @@ use wirelane::port::{self, OpenOptions, Port, PortInfo, Spec};
 use wirelane::{QueueMask, QueueSet};
 use wirelane_gen::signature::SignatureKey;
 
-use super::listener::{Listener, ListenerBoard, ThreadCounters, TrialParameters};
+use super::listener::{Listener, ListenerState, ThreadCounters, TrialParameters};
 use super::record::Heard;
 use super::seen::Expectation;
 
@@ -26,7 +26,7 @@ const LOOK: Duration = Duration::from_millis(2);
 /// trials.
 pub struct SignedReceiver {
     running: Running<Listener>,
-    board: Arc<ListenerBoard>,
+    board: Arc<ListenerState>,
     live: Vec<Arc<ThreadCounters>>,
     earlier: Option<SignatureKey>,
     dropped: Option<u64>,
@@ -69,7 +69,7 @@ impl SignedReceiver {
     /// The port has no queue to receive from, or cannot be started.
     pub fn start(port: Port, placement: &Placement) -> Result<Self> {
         let name = port.info().spec.clone();
-        let board = Arc::new(ListenerBoard::default());
+        let board = Arc::new(ListenerState::default());
         let mut live = Vec::new();
         let running = Threads::default().placed(placement.clone()).spawn(port, |_| {
             let own = Arc::new(ThreadCounters::default());

@@ -102,8 +102,8 @@ impl Campaign {
             report.sizes.push(bench.own);
             match outcome {
                 Ok(()) => {}
-                Err(MeasureEnd::Failed(error)) => return Err(error),
-                Err(MeasureEnd::Halted) => {
+                Err(EarlyEnd::Failed(error)) => return Err(error),
+                Err(EarlyEnd::Halted) => {
                     report.interrupted = true;
                     break;
                 }
@@ -115,13 +115,13 @@ impl Campaign {
 }
 
 /// Why a measurement ended early.
-enum MeasureEnd {
+enum EarlyEnd {
     /// A halt was requested.
     Halted,
     Failed(Error),
 }
 
-impl From<Error> for MeasureEnd {
+impl From<Error> for EarlyEnd {
     fn from(error: Error) -> Self {
         Self::Failed(error)
     }
@@ -137,7 +137,7 @@ struct FrameSizeTrials<'a, 'b> {
 }
 
 impl FrameSizeTrials<'_, '_> {
-    fn measure(&mut self) -> Result<(), MeasureEnd> {
+    fn measure(&mut self) -> Result<(), EarlyEnd> {
         let Campaign { rate, tests, duration, .. } = *self.campaign;
         if let Some(rate) = rate {
             self.doing = "measuring";
@@ -172,7 +172,7 @@ impl FrameSizeTrials<'_, '_> {
         Ok(())
     }
 
-    fn throughput(&mut self, max: f64, limit: Option<f64>) -> Result<(), MeasureEnd> {
+    fn throughput(&mut self, max: f64, limit: Option<f64>) -> Result<(), EarlyEnd> {
         self.doing = "throughput";
         let Campaign { duration, repeat, exceed_ratio, width, method, .. } = *self.campaign;
         let goal = |loss_ratio: &f64| Goal {
@@ -203,7 +203,7 @@ impl FrameSizeTrials<'_, '_> {
     }
 
     /// Lowers the load from the highest rate until two trials in a row lose no packet.
-    fn loss_curve(&mut self, max: f64) -> Result<(), MeasureEnd> {
+    fn loss_curve(&mut self, max: f64) -> Result<(), EarlyEnd> {
         self.doing = "frame loss rate";
         let mut without = 0;
         for tenths in (1..=10).rev() {
@@ -221,7 +221,7 @@ impl FrameSizeTrials<'_, '_> {
     }
 
     /// Searches for the longest burst without loss by bisection.
-    fn burst(&mut self, max: f64) -> Result<(), MeasureEnd> {
+    fn burst(&mut self, max: f64) -> Result<(), EarlyEnd> {
         self.doing = "back-to-back frames";
         let longest = (max * LONGEST_BURST.as_secs_f64()) as u64;
         let (mut passed, mut failed, mut rate) = (0, longest + 1, 0.0);
@@ -246,7 +246,7 @@ impl FrameSizeTrials<'_, '_> {
         rate: f64,
         duration: Duration,
         packets: Option<u64>,
-    ) -> Result<Vec<Passage>, MeasureEnd> {
+    ) -> Result<Vec<Passage>, EarlyEnd> {
         let load = TrialLoad { len: self.own.length, rate, duration, packets };
         let (frame, doing) = (self.own.frame, self.doing);
         let step = CampaignStep { frame, doing, load, moments: &[], result: None };
@@ -254,7 +254,7 @@ impl FrameSizeTrials<'_, '_> {
         let passages = self.tester.trial(&load, &mut |moments| {
             watch(&CampaignStep { moments, ..step.clone() });
         })?;
-        let passages = passages.ok_or(MeasureEnd::Halted)?;
+        let passages = passages.ok_or(EarlyEnd::Halted)?;
         (self.watch)(&CampaignStep { result: Some(&passages), ..step });
         Ok(passages)
     }

@@ -89,7 +89,7 @@ impl ReplayLane {
                 streamed.seek().map_err(wirelane_gen::Error::of_source)?
             }
         };
-        let Some(SupplyPacket { packet, place, number }) = found else {
+        let Some(NextPacket { packet, place, number }) = found else {
             return self
                 .failure
                 .take()
@@ -141,7 +141,7 @@ impl PacketSource for ReplayLane {
 }
 
 /// The next packet of a supply.
-struct SupplyPacket {
+struct NextPacket {
     packet: BlockPacket,
     place: u64,
     /// The loop of the packet.
@@ -170,12 +170,12 @@ impl Supply {
 
 impl Loaded {
     #[inline]
-    fn seek(&mut self) -> Option<SupplyPacket> {
+    fn seek(&mut self) -> Option<NextPacket> {
         loop {
             if let Some(block) = self.blocks.get(self.block) {
                 if let Some(packet) = block.packets.get(self.packet) {
                     let place = self.base.saturating_add(packet.place);
-                    return Some(SupplyPacket { packet: *packet, place, number: self.number });
+                    return Some(NextPacket { packet: *packet, place, number: self.number });
                 }
                 self.block += 1;
                 self.packet = 0;
@@ -192,11 +192,11 @@ impl Loaded {
 
 impl Streamed {
     #[inline]
-    fn seek(&mut self) -> Result<Option<SupplyPacket>, Error> {
+    fn seek(&mut self) -> Result<Option<NextPacket>, Error> {
         loop {
             if let Some(packet) = self.block.packets.get(self.packet) {
                 let (place, number) = (packet.place, self.block.number);
-                return Ok(Some(SupplyPacket { packet: *packet, place, number }));
+                return Ok(Some(NextPacket { packet: *packet, place, number }));
             }
             match self.receive()? {
                 Some(block) => {

@@ -18,7 +18,7 @@ use crate::key::{Field, Term};
 
 /// The index of a segment.
 pub struct Index {
-    source: IndexBytes,
+    source: IndexSource,
     /// Its name in errors.
     name: String,
     header: IndexHeader,
@@ -41,7 +41,7 @@ impl Index {
     /// As [`open`](Self::open).
     pub(crate) fn from_file(file: File, path: &Path) -> Result<Self> {
         let len = len_without_holes(&file).map_err(|error| Error::io(path, "examine", &error))?;
-        Self::from_source(IndexBytes::File { file, len }, path.display().to_string())
+        Self::from_source(IndexSource::File { file, len }, path.display().to_string())
     }
 
     /// The index in the bytes of [`IndexBuilder::finish`](super::IndexBuilder::finish); `name` is
@@ -50,10 +50,10 @@ impl Index {
     /// # Errors
     /// As [`open`](Self::open).
     pub fn from_bytes(bytes: Vec<u8>, name: impl Into<String>) -> Result<Self> {
-        Self::from_source(IndexBytes::Bytes(bytes), name.into())
+        Self::from_source(IndexSource::Bytes(bytes), name.into())
     }
 
-    fn from_source(source: IndexBytes, name: String) -> Result<Self> {
+    fn from_source(source: IndexSource, name: String) -> Result<Self> {
         match read_start(&source) {
             Ok((header, extents)) => Ok(Self { source, name, header, extents }),
             Err(failure) => Err(failure.of(&name)),
@@ -108,7 +108,7 @@ impl Index {
         &self,
         entry: &FieldEntry,
         ranges: &[(u128, u128)],
-    ) -> std::result::Result<ExtentSet, NoAnswer> {
+    ) -> std::result::Result<ExtentSet, IndexFailure> {
         let universe = self.extents.len();
         let mut found = ExtentSet::none(universe);
         let bytes = self.source.read(entry.directory_at, entry.directory_len)?;
@@ -140,7 +140,7 @@ impl Index {
         block: &FieldBlock,
         mut ranges: &[(u128, u128)],
         found: &mut ExtentSet,
-    ) -> std::result::Result<(), NoAnswer> {
+    ) -> std::result::Result<(), IndexFailure> {
         let bytes = self.source.read(block.offset, block.len.into())?;
         if !is_whole(&bytes, block.checksum) {
             return Err("a block is damaged".into());
@@ -171,7 +171,9 @@ fn last_not_above(key: u128, count: usize, at: impl Fn(usize) -> u128) -> usize 
     low.saturating_sub(1)
 }
 
-fn read_start(source: &IndexBytes) -> std::result::Result<(IndexHeader, Vec<Extent>), NoAnswer> {
+fn read_start(
+    source: &IndexSource,
+) -> std::result::Result<(IndexHeader, Vec<Extent>), IndexFailure> {
     let start = source.read(0, HEADER_LEN as u64)?;
     let header = IndexHeader::decode(start.first_chunk().ok_or("it is cut off")?)?;
     if source.len() != header.file_len {
@@ -188,7 +190,7 @@ fn read_start(source: &IndexBytes) -> std::result::Result<(IndexHeader, Vec<Exte
 }
 
 /// The location of the bytes.
-enum IndexBytes {
+enum IndexSource {
     /// `len` is the real length of the file, and limits the memory that is allocated.
     File {
         file: File,
@@ -197,7 +199,7 @@ enum IndexBytes {
     Bytes(Vec<u8>),
 }
 
-impl IndexBytes {
+impl IndexSource {
     fn len(&self) -> u64 {
         match self {
             Self::File { len, .. } => *len,
@@ -206,7 +208,7 @@ impl IndexBytes {
     }
 
     /// Reads exactly these bytes.
-    fn read(&self, offset: u64, len: u64) -> std::result::Result<Vec<u8>, NoAnswer> {
+    fn read(&self, offset: u64, len: u64) -> std::result::Result<Vec<u8>, IndexFailure> {
         let end = offset.checked_add(len).filter(|end| *end <= self.len());
         let (Some(_), Ok(len)) = (end, usize::try_from(len)) else {
             return Err("it is cut off".into());
@@ -223,12 +225,12 @@ impl IndexBytes {
 }
 
 /// Why there is no answer.
-enum NoAnswer {
+enum IndexFailure {
     Io(io::Error),
     Fault(Fault),
 }
 
-impl NoAnswer {
+impl IndexFailure {
     fn of(self, name: &str) -> Error {
         match self {
             Self::Io(error) => Error::io(Path::new(name), "read", &error),
@@ -240,13 +242,13 @@ impl NoAnswer {
     }
 }
 
-impl From<io::Error> for NoAnswer {
+impl From<io::Error> for IndexFailure {
     fn from(error: io::Error) -> Self {
         Self::Io(error)
     }
 }
 
-impl From<Fault> for NoAnswer {
+impl From<Fault> for IndexFailure {
     fn from(fault: Fault) -> Self {
         Self::Fault(fault)
     }

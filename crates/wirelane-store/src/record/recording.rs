@@ -20,7 +20,7 @@ use super::config::{RecordConfig, RecordOutcome};
 use super::journal::Journal;
 use super::order::OrderedRecording;
 use super::trigger::{Lookout, Trigger};
-use super::worker::{RecordWorker, RecordedEnd};
+use super::worker::{RecordWorker, RecordedRx};
 use crate::{EXTENT_SIZE, MendReport, StoreOptions, StoreReport, StoreStatus, StoreWriter};
 
 /// The threads of a recording, and the store that they write to.
@@ -199,7 +199,7 @@ fn ends(
     group: &[Rx],
     config: &RecordConfig,
     trigger: Option<&Trigger>,
-) -> Result<(Vec<RecordedEnd>, Vec<Interface>)> {
+) -> Result<(Vec<RecordedRx>, Vec<Interface>)> {
     let filter = config.trigger.as_ref().and_then(|trigger| trigger.filter.as_ref());
     let (mut ends, mut all) = (Vec::new(), Vec::new());
     for rx in group {
@@ -211,7 +211,7 @@ fn ends(
             _ => None,
         };
         let first = u32::try_from(all.len()).unwrap_or(u32::MAX);
-        ends.push(RecordedEnd::new(rx, first, &own, lookout));
+        ends.push(RecordedRx::new(rx, first, &own, lookout));
         all.extend(own);
     }
     Ok((ends, all))

@@ -15,14 +15,14 @@ use crate::LaneWriter;
 /// The work of a receiving thread.
 pub(super) struct RecordWorker {
     /// One per receiving end.
-    pub(super) ends: Vec<RecordedEnd>,
+    pub(super) ends: Vec<RecordedRx>,
     pub(super) journal: Journal,
     /// The port waits for us and loses nothing.
     pub(super) lossless: bool,
 }
 
 /// A receiving end.
-pub(super) struct RecordedEnd {
+pub(super) struct RecordedRx {
     placing: Placing,
     /// The number of its first interface in the lane, and how many it has from the start.
     first: u32,
@@ -32,7 +32,7 @@ pub(super) struct RecordedEnd {
     lookout: Option<Lookout>,
 }
 
-impl RecordedEnd {
+impl RecordedRx {
     /// Of `rx`, whose interfaces from the start begin at number `first` of the lane.
     pub(super) fn new(
         rx: &Rx,

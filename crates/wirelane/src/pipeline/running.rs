@@ -198,7 +198,7 @@ impl Threads {
         M: FnOnce(&[Rx]) -> C + Send + 'static,
     {
         self.halt.descriptors()?;
-        let stop = Arc::new(StopThreads {
+        let stop = Arc::new(ThreadStopper {
             controls: ports.iter().map(|port| port.control()).collect(),
             asked: Event::new()?,
         });
@@ -257,7 +257,7 @@ pub struct Running<C: Send + 'static> {
     counters: Vec<(usize, Arc<RxCounters>)>,
     /// Of each thread.
     progress: Arc<[Arc<LoopRounds>]>,
-    stop: Arc<StopThreads>,
+    stop: Arc<ThreadStopper>,
     halt: Halt,
 }
 
@@ -400,13 +400,13 @@ struct Ended<C> {
 }
 
 /// Ends the threads, from inside or outside.
-struct StopThreads {
+struct ThreadStopper {
     controls: Vec<Arc<dyn Control>>,
     /// Wakes sleeping threads.
     asked: Event,
 }
 
-impl StopThreads {
+impl ThreadStopper {
     fn ask(&self) {
         self.controls.iter().for_each(|control| control.stop());
         self.asked.happen();
@@ -414,7 +414,7 @@ impl StopThreads {
 }
 
 /// Ends the other threads if this one panics.
-struct OnPanic<'a>(&'a StopThreads);
+struct OnPanic<'a>(&'a ThreadStopper);
 
 impl Drop for OnPanic<'_> {
     fn drop(&mut self) {

@@ -57,11 +57,11 @@ impl Distance {
 
 /// A separate cache line, together with the neighbouring line that processors prefetch.
 #[repr(align(128))]
-struct PaddedLine(AtomicU32);
+struct PaddedCacheLine(AtomicU32);
 
 /// Nanoseconds of a round trip between these CPUs. The measurement takes a millisecond or two.
 pub(crate) fn round_trip_ns([here, there]: [u32; 2]) -> f64 {
-    let line = PaddedLine(AtomicU32::new(0));
+    let line = PaddedCacheLine(AtomicU32::new(0));
     let start = Barrier::new(2);
     let wait_for = |value: u32| {
         while line.0.load(Ordering::Acquire) != value {

@@ -38,14 +38,14 @@ const FAREWELL: Duration = Duration::from_millis(200);
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// A cable whose far end drops packets, until this is dropped.
-struct DropCable {
+struct DroppingCable {
     lab: Lab,
     _drop: Drops,
 }
 
 /// The sender, and the samples: nanoseconds per packet through the discipline and around it.
 pub(super) struct Kernel {
-    cable: Option<DropCable>,
+    cable: Option<DroppingCable>,
     interface: String,
     frames: Vec<Vec<u8>>,
     cpu: u32,
@@ -60,7 +60,7 @@ impl Kernel {
     pub(super) fn new(port: Option<&Spec>) -> Result<Self> {
         let cable = match port {
             Some(_) => None,
-            None => Some(DropCable::new()?),
+            None => Some(DroppingCable::new()?),
         };
         let interface = match (&cable, port) {
             (Some(cable), _) => cable.lab.near.interface().to_owned(),
@@ -165,7 +165,7 @@ impl Kernel {
     }
 }
 
-impl DropCable {
+impl DroppingCable {
     fn new() -> Result<Self> {
         let lab = Lab::new(LabConfig::default())?;
         let near = lab.near.interface();

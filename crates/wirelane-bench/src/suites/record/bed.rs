@@ -18,7 +18,7 @@ use wirelane_lab::Site;
 use wirelane_lab::leftovers::{self, Folder};
 use wirelane_os::iface;
 
-use super::load::{LoadSent, PacketLengths, RecordLoad};
+use super::load::{LoadResult, PacketLengths, RecordLoad};
 use crate::job::{Job, TimedOutput, go_on, pause};
 use crate::peers::process::{ProgramOutput, RunningProgram, SETTLE};
 use crate::peers::recorders::{RecordProgram, RecordTask};
@@ -222,8 +222,8 @@ impl<'a> RecordCable<'a> {
             if let Some(mode) = recorder.mode(&output.stdout) {
                 self.mode.get_or_init(|| mode);
             }
-            let all = LoadSent { frames: counts.captured + counts.dropped, elapsed: window };
-            let LoadSent { frames, elapsed } = sent.unwrap_or(all);
+            let all = LoadResult { frames: counts.captured + counts.dropped, elapsed: window };
+            let LoadResult { frames, elapsed } = sent.unwrap_or(all);
             if sent.is_none() && frames == 0 {
                 return Err(self.ends.nothing_came());
             }

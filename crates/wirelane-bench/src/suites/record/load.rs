@@ -79,7 +79,7 @@ impl PacketLengths {
 
 /// The result of sending.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct LoadSent {
+pub(super) struct LoadResult {
     pub(super) frames: u64,
     pub(super) elapsed: Duration,
 }
@@ -104,14 +104,14 @@ impl RecordLoad<'_> {
         rate: Option<f64>,
         window: Duration,
         stop: &AtomicBool,
-    ) -> Result<LoadSent> {
+    ) -> Result<LoadResult> {
         let most = (self.most_bytes as f64 / shape.mean()) as u64;
         let count = rate.map_or(u64::MAX, |rate| (rate * window.as_secs_f64()).ceil() as u64);
         self.at_the_end(|| {
             let mut source = TrafficSender::new(self.near, shape)?;
-            let mut pace = DueFrames::new(rate, source.least());
+            let mut pace = FramePacer::new(rate, source.least());
             let begin = Instant::now();
-            let mut sent = LoadSent::default();
+            let mut sent = LoadResult::default();
             // The limit for a sender that does not keep up.
             while sent.frames < count.min(most)
                 && sent.elapsed < window + window / 4
@@ -224,13 +224,13 @@ impl TrafficSender {
 static PAYLOAD: [u8; DATAGRAM] = [0xA5; DATAGRAM];
 
 /// Computes when frames are due.
-struct DueFrames {
+struct FramePacer {
     rate: Option<f64>,
     least: u64,
     granted: f64,
 }
 
-impl DueFrames {
+impl FramePacer {
     fn new(rate: Option<f64>, least: u64) -> Self {
         Self { rate, least, granted: 0.0 }
     }
@@ -272,7 +272,7 @@ mod tests {
 
     #[test]
     fn a_pace_is_kept_and_what_is_late_is_forgotten() {
-        let mut pace = DueFrames::new(Some(1e6), 64);
+        let mut pace = FramePacer::new(Some(1e6), 64);
         let mut due = |ms| {
             let due = pace.due(Duration::from_millis(ms));
             pace.sent(due.unwrap_or(0));
@@ -283,6 +283,6 @@ mod tests {
         assert_eq!(due(3), Ok(1000));
         assert_eq!(due(1003), Ok(10_000));
         assert_eq!(due(1004), Ok(1000));
-        assert_eq!(DueFrames::new(None, 64).due(Duration::ZERO), Ok(256));
+        assert_eq!(FramePacer::new(None, 64).due(Duration::ZERO), Ok(256));
     }
 }

@@ -36,7 +36,7 @@ const PACKETS: u64 = 10_000;
 
 /// The packets counted at the far end, and the cost of sending.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct SendCount {
+pub(super) struct SendResult {
     pub(super) packets_per_s: f64,
     /// CPU time of the sender per packet, in nanoseconds; `None` if the kernel does not report it.
     pub(super) cpu_ns: Option<f64>,
@@ -149,7 +149,7 @@ impl SendBed {
         window: Duration,
         is_ours: bool,
         stop: &AtomicBool,
-    ) -> Result<(SendCount, Option<Value>)> {
+    ) -> Result<(SendResult, Option<Value>)> {
         let counting = self.counting()?;
         let mut running = self.start(command, &counting, stop)?;
         thread::sleep(SETTLE);
@@ -174,7 +174,7 @@ impl SendBed {
         }
         let per_packet = used.as_nanos() as f64 / packets as f64;
         let cpu_ns = (!used.is_zero()).then_some(per_packet);
-        Ok((SendCount { packets_per_s: packets as f64 / elapsed, cpu_ns }, summary))
+        Ok((SendResult { packets_per_s: packets as f64 / elapsed, cpu_ns }, summary))
     }
 
     /// Starts `command` and waits for its first packet. After a program closes an AF_XDP socket,

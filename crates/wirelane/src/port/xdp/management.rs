@@ -46,7 +46,7 @@ pub(super) enum FieldReading {
 /// continues after the last instruction for any other.
 pub(super) fn keep(asm: &mut Assembler, host: Label, reading: FieldReading) {
     let [other, ports, ports_beyond, extensions, icmp6] = std::array::from_fn(|_| asm.label());
-    let walk = TestLabels { reading, host, other, ports, ports_beyond, extensions, icmp6 };
+    let walk = ManagementLabels { reading, host, other, ports, ports_beyond, extensions, icmp6 };
 
     asm.emit(Insn::load(Size::Word, PACKET, CONTEXT, XDP_MD_DATA));
     asm.emit(Insn::load(Size::Word, END, CONTEXT, XDP_MD_DATA_END));
@@ -114,7 +114,7 @@ const END: Reg = Reg::R9;
 const READ: i16 = -8;
 
 /// Labels of the parts of the test.
-struct TestLabels {
+struct ManagementLabels {
     reading: FieldReading,
     /// For a management packet.
     host: Label,
@@ -130,7 +130,7 @@ struct TestLabels {
     icmp6: Label,
 }
 
-impl TestLabels {
+impl ManagementLabels {
     /// Continues if the packet has `length` bytes.
     fn present(&self, asm: &mut Assembler, length: i16) {
         asm.emit(Insn::mov_reg(SECOND, PACKET));

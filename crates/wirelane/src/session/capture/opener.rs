@@ -54,7 +54,7 @@ pub(super) struct Opener {
 }
 
 /// A lane into a file: its interfaces, and the tables of later interfaces.
-pub(super) struct FilePath {
+pub(super) struct FileLane {
     pub(super) interfaces: Vec<Interface>,
     pub(super) discovered: Option<Arc<DiscoveredInterfaces>>,
     pub(super) late: Option<Arc<InterfaceTable>>,
@@ -90,7 +90,7 @@ impl Opener {
     pub(super) fn open(
         &self,
         path: Option<PathBuf>,
-        ways: Vec<FilePath>,
+        ways: Vec<FileLane>,
         patience: Patience,
         view: Option<ViewInput>,
     ) -> Result<Vec<WriterPath>> {
@@ -162,12 +162,12 @@ impl Opener {
     /// The two ends of each lane. The interfaces of a file are numbered from lane to lane.
     fn ways(
         &self,
-        ways: Vec<FilePath>,
+        ways: Vec<FileLane>,
         file_interfaces: &Arc<FileInterfaces>,
         bell: &Arc<Doorbell>,
     ) -> (Vec<WriterPath>, Vec<WriterInput>) {
         let mut interface = 0;
-        let ends = |way: FilePath| {
+        let ends = |way: FileLane| {
             let first = interface;
             interface += way.interfaces.len() as u32;
             self.way(way, first, file_interfaces, bell)
@@ -178,12 +178,12 @@ impl Opener {
     /// Both ends of a lane whose first interface has the number `interface` in its file.
     fn way(
         &self,
-        way: FilePath,
+        way: FileLane,
         interface: u32,
         file_interfaces: &Arc<FileInterfaces>,
         bell: &Arc<Doorbell>,
     ) -> (WriterPath, WriterInput) {
-        let FilePath { interfaces, discovered, late } = way;
+        let FileLane { interfaces, discovered, late } = way;
         let chunks = self.credit.of_one();
         let count = interfaces.len() as u32;
         let is_growing = discovered.is_some();
@@ -246,7 +246,7 @@ impl Splitter {
         for interface in positions.map_while(|position| placing.interface(position)) {
             memory::ask(|| "the way of one more queue to the writer".into(), OWN * CHUNK)?;
             let path = lock(&self.names).of(&self.path, &interface);
-            let way = FilePath { interfaces: vec![interface], discovered: None, late: None };
+            let way = FileLane { interfaces: vec![interface], discovered: None, late: None };
             lanes.extend(self.opener.open(Some(path), vec![way], Patience::Clock, None)?);
         }
         Ok(())

@@ -32,7 +32,7 @@ pub(super) struct Route {
     /// The port waits for its consumer and loses no packets.
     pub(super) lossless: bool,
     /// The quota if a merge determines the first packets; `None` otherwise.
-    pub(super) quota: Option<FirstPackets>,
+    pub(super) quota: Option<FirstPacketsQuota>,
     /// Opens files for interfaces that are described later, if each has a separate file.
     pub(super) splitter: Option<Arc<Splitter>>,
 }
@@ -40,13 +40,13 @@ pub(super) struct Route {
 /// How many more packets of a receiving end may be among the first ones of all ends. It limits the
 /// memory for packets beyond the limit.
 #[derive(Clone, Copy)]
-pub(super) struct FirstPackets {
+pub(super) struct FirstPacketsQuota {
     left: u64,
     /// Timestamp of the newest packet so far. When `left` is 0, only older packets are taken.
     newest: u64,
 }
 
-impl FirstPackets {
+impl FirstPacketsQuota {
     pub(super) fn new(packets: u64) -> Self {
         Self { left: packets, newest: 0 }
     }
@@ -139,7 +139,11 @@ impl Route {
     }
 
     /// Takes the frames that may be among the first ones; returns the rest of the quota.
-    fn take_within(&mut self, mut quota: FirstPackets, mut frames: &[Frame]) -> FirstPackets {
+    fn take_within(
+        &mut self,
+        mut quota: FirstPacketsQuota,
+        mut frames: &[Frame],
+    ) -> FirstPacketsQuota {
         while quota.left > 0 && !frames.is_empty() {
             let most =
                 usize::try_from(quota.left).map_or(frames.len(), |left| left.min(frames.len()));

@@ -10,9 +10,9 @@ use super::config::{CaptureConfig, CaptureOutcome, OutputConfig};
 use super::credit::{CHUNK, Credit, OWN};
 use super::limit::{PacketLimit, needs_merge};
 use super::names::{self, Names};
-use super::opener::{FilePath, Opener, Splitter};
+use super::opener::{FileLane, Opener, Splitter};
 use super::view::{View, ViewInput, ViewThread};
-use super::worker::{FirstPackets, Route};
+use super::worker::{FirstPacketsQuota, Route};
 use super::writer::{Finished, Patience};
 use crate::error::{Error, Result};
 use crate::halt::Halt;
@@ -291,7 +291,7 @@ impl CapturePorts<'_> {
             let route = move |rx: &Rx| {
                 // A file with one link type refuses packets of others, which then do not count.
                 let refuses = is_of_one_type && rx.discovered().is_some();
-                let quota = packets.filter(|_| !refuses).map(FirstPackets::new);
+                let quota = packets.filter(|_| !refuses).map(FirstPacketsQuota::new);
                 let (lanes, placing) = (Vec::new(), Placing::of(rx));
                 Route { lanes, placing, lossless, quota, splitter: None }
             };
@@ -314,11 +314,11 @@ impl CapturePorts<'_> {
     }
 
     /// The lane of a receiving end into a file. With `split`, later interfaces get separate files.
-    fn way(&self, end: usize, interfaces: Vec<Interface>, split: bool) -> FilePath {
+    fn way(&self, end: usize, interfaces: Vec<Interface>, split: bool) -> FileLane {
         let rx = self.inputs.iter().flatten().nth(end);
         let discovered = rx.and_then(Rx::discovered).cloned();
         let late = rx.and_then(Rx::interface_table).filter(|_| !split).cloned();
-        FilePath { interfaces, discovered, late }
+        FileLane { interfaces, discovered, late }
     }
 }
 
