@@ -9,7 +9,7 @@ use wirelane::Result;
 use wirelane::halt::Halt;
 
 use crate::error::OrRaise as _;
-use crate::intake::belt::PacketQueue;
+use crate::intake::packet_queue::PacketQueue;
 use crate::intake::stored::StoredPackets;
 use crate::packets::{PacketStream, Packets, columns};
 use crate::receiver::RowReceiver;
@@ -19,7 +19,7 @@ use crate::values::python;
 /// Packets that a search of a store finds, in order of time.
 #[pyclass(frozen, extends = Packets, module = "wirelane")]
 pub(crate) struct Search {
-    belt: Arc<PacketQueue>,
+    queue: Arc<PacketQueue>,
     halt: Halt,
     path: String,
 }
@@ -37,11 +37,11 @@ impl Search {
             let rows = columns(names)?;
             let halt = Halt::default();
             let query = asked.query(&halt)?;
-            let (stored, belt) =
+            let (stored, queue) =
                 StoredPackets::start(store::open(path)?, query, halt.clone(), count)?;
             let schema = rows.schema();
             let shared = PacketStream::new(RowReceiver::new(stored, rows), schema);
-            Ok((shared, Self { belt, halt, path: path.display().to_string() }))
+            Ok((shared, Self { queue, halt, path: path.display().to_string() }))
         };
         let (shared, search) = py.detach(begin).or_raise()?;
         let packets = Packets::new(Arc::new(shared));
@@ -54,7 +54,7 @@ impl Search {
     /// Counts of the packets found and the segments read, and the damage met; None while it runs,
     /// or if it failed.
     fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let Some(report) = py.detach(|| self.belt.report()) else {
+        let Some(report) = py.detach(|| self.queue.report()) else {
             return Ok(py.None().into_bound(py));
         };
         let all = json!({

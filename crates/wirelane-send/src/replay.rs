@@ -158,9 +158,9 @@ impl ReplayOpening<'_> {
     /// Loads all packets into memory. Returns `None` if they do not fit.
     fn load(&self, limit: u64) -> Result<Option<Vec<ReplayLane>>> {
         let mut dealer = Dealer::new(self.config, self.lanes, Arc::clone(self.shared));
-        let mut shelf =
+        let mut memory =
             BlockMemory { lanes: (0..self.lanes).map(|_| Vec::new()).collect(), left: limit };
-        let (period, failure) = match dealer.deal(&self.config.files, &mut shelf) {
+        let (period, failure) = match dealer.deal(&self.config.files, &mut memory) {
             Ok((_, ReadEnd::Unwanted)) if !self.config.halt.is_asked() => return Ok(None),
             Ok((period, _)) => (period, None),
             // The lanes first send the packets before the error, once.
@@ -187,18 +187,18 @@ impl ReplayOpening<'_> {
             };
             self.lane(Supply::Loaded(loaded), failure.take())
         };
-        Ok(Some(shelf.lanes.into_iter().map(lane).collect()))
+        Ok(Some(memory.lanes.into_iter().map(lane).collect()))
     }
 
     /// Starts a thread that reads while the lanes send.
     fn stream(&self) -> Result<Vec<ReplayLane>> {
         let (used, fresh) = mpsc::channel();
         let stop = Arc::new(StopReader(self.config.halt.clone()));
-        let mut belt = BlockSender { lanes: Vec::new(), fresh };
+        let mut block_sender = BlockSender { lanes: Vec::new(), fresh };
         let mut lanes = Vec::new();
         for _ in 0..self.lanes {
             let (sender, blocks) = mpsc::sync_channel(WAITING);
-            belt.lanes.push(Some(sender));
+            block_sender.lanes.push(Some(sender));
             let streamed = Streamed {
                 blocks,
                 used: used.clone(),
@@ -213,7 +213,7 @@ impl ReplayOpening<'_> {
         let mut feed = Feed {
             dealer: Dealer::new(self.config, self.lanes, Arc::clone(self.shared)),
             config: self.config.clone(),
-            belt,
+            block_sender,
             begun: Some(begun),
         };
         thread::Builder::new()
@@ -294,7 +294,7 @@ impl BlockSink for BlockSender {
 struct Feed {
     dealer: Dealer,
     config: ReplayConfig,
-    belt: BlockSender,
+    block_sender: BlockSender,
     /// Reports that there is a packet, or the error if there is none.
     begun: Option<SyncSender<Option<Error>>>,
 }
@@ -303,7 +303,7 @@ impl Feed {
     fn run(&mut self) {
         let mut number = 0;
         while self.config.loops == 0 || number < self.config.loops {
-            let mut table = Begins { belt: &mut self.belt, begun: &mut self.begun };
+            let mut table = Begins { block_sender: &mut self.block_sender, begun: &mut self.begun };
             let dealt = self.dealer.deal(&self.config.files, &mut table);
             let error = match dealt {
                 Ok((_, ReadEnd::Whole)) => self.dealer.nothing(),
@@ -329,7 +329,7 @@ impl Feed {
             Some(begun) => drop(begun.send(Some(error))),
             // One lane reports the error; the others end.
             None => {
-                if let Some(lane) = self.belt.lanes.iter().flatten().next() {
+                if let Some(lane) = self.block_sender.lanes.iter().flatten().next() {
                     let _ = lane.send(Err(error));
                 }
             }
@@ -339,7 +339,7 @@ impl Feed {
 
 /// Passes blocks to the lanes, and reports the first one.
 struct Begins<'a> {
-    belt: &'a mut BlockSender,
+    block_sender: &'a mut BlockSender,
     begun: &'a mut Option<SyncSender<Option<Error>>>,
 }
 
@@ -348,10 +348,10 @@ impl BlockSink for Begins<'_> {
         if let Some(begun) = self.begun.take() {
             let _ = begun.send(None);
         }
-        self.belt.take(lane, block)
+        self.block_sender.take(lane, block)
     }
 
     fn fresh(&mut self) -> PacketBlock {
-        self.belt.fresh()
+        self.block_sender.fresh()
     }
 }

@@ -1,7 +1,7 @@
 //! Sources of packets: the receiving ends of a port, or the search of a store.
 
-pub(crate) mod belt;
 pub(crate) mod ends;
+pub(crate) mod packet_queue;
 pub(crate) mod stored;
 
 use std::sync::Arc;

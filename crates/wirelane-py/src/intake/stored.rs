@@ -12,13 +12,13 @@ use wirelane_flow::arrow::Packets;
 use wirelane_store::Directory;
 use wirelane_store::query::{self, Query};
 
-use super::belt::{EndOnPanic, PacketQueue, PacketRun};
+use super::packet_queue::{EndOnPanic, PacketQueue, PacketRun};
 use super::{Data, Intake, ReceivedPacket};
 use crate::store;
 
 /// Packets of a store. Dropping it ends the search.
 pub(crate) struct StoredPackets {
-    belt: Arc<PacketQueue>,
+    queue: Arc<PacketQueue>,
     halt: Halt,
     run: PacketRun,
     interfaces: Vec<StoreInterface>,
@@ -43,11 +43,11 @@ impl StoredPackets {
         halt: Halt,
         count: Option<u64>,
     ) -> Result<(Self, Arc<PacketQueue>)> {
-        let belt = Arc::new(PacketQueue::default());
-        let ending = EndOnPanic(Arc::clone(&belt));
+        let queue = Arc::new(PacketQueue::default());
+        let ending = EndOnPanic(Arc::clone(&queue));
         threads::spawn("wl-search", move || search(&[directory], &query, count, &ending.0))?;
         let (run, interfaces) = (PacketRun::default(), Vec::new());
-        Ok((Self { belt: Arc::clone(&belt), halt, run, interfaces }, belt))
+        Ok((Self { queue: Arc::clone(&queue), halt, run, interfaces }, queue))
     }
 
     fn learn(&mut self) {
@@ -60,14 +60,14 @@ impl StoredPackets {
     }
 }
 
-fn search(stores: &[Directory], query: &Query, count: Option<u64>, belt: &PacketQueue) {
+fn search(stores: &[Directory], query: &Query, count: Option<u64>, queue: &PacketQueue) {
     let mut left = count.unwrap_or(u64::MAX);
     if left == 0 {
-        return belt.end(None, None);
+        return queue.end(None, None);
     }
     let found = query::run(stores, query, |found| {
         left -= 1;
-        match belt.push(&found.record, found.sources) {
+        match queue.push(&found.record, found.sources) {
             ControlFlow::Continue(()) if left > 0 => ControlFlow::Continue(()),
             _ => ControlFlow::Break(()),
         }
@@ -75,9 +75,9 @@ fn search(stores: &[Directory], query: &Query, count: Option<u64>, belt: &Packet
     match found {
         Ok(report) => {
             let damage = store::damage(&report);
-            belt.end(Some(report), damage);
+            queue.end(Some(report), damage);
         }
-        Err(error) => belt.end(None, Some(error.into())),
+        Err(error) => queue.end(None, Some(error.into())),
     }
 }
 
@@ -86,7 +86,7 @@ impl Intake for StoredPackets {
         if self.has_some() {
             return Some(Ok(true));
         }
-        let taken = self.belt.take(&mut self.run, until);
+        let taken = self.queue.take(&mut self.run, until);
         if matches!(taken, Some(Ok(true))) {
             self.learn();
         }
@@ -126,7 +126,7 @@ impl Intake for StoredPackets {
 impl Drop for StoredPackets {
     fn drop(&mut self) {
         self.halt.ask();
-        self.belt.close();
+        self.queue.close();
     }
 }
 

@@ -10,8 +10,8 @@ use wirelane::{Error, Result};
 use wirelane_gen::source::{Departure, PacketSource};
 use wirelane_os::clock;
 
-use super::outlet::TxQueue;
 use super::quota::{QuotaAnswer, QuotaPortion};
+use super::tx_queue::TxQueue;
 use crate::pacer::{Pacer, Pacing};
 use crate::session::{LaneEnd, LaneProgress, SendConfig, Skipped};
 use crate::timing::Departures;
@@ -62,7 +62,7 @@ const GRACE: u64 = Pacer::LONGEST_DELAY;
 /// Sends the packets of a source through one TX queue.
 pub(super) struct LaneSender {
     index: usize,
-    outlet: TxQueue,
+    tx_queue: TxQueue,
     source: Box<dyn PacketSource>,
     portion: QuotaPortion,
     shared: Arc<SocketRun>,
@@ -75,16 +75,16 @@ pub(super) struct LaneSender {
 impl LaneSender {
     pub(super) fn new(
         index: usize,
-        outlet: TxQueue,
+        tx_queue: TxQueue,
         (source, portion): (Box<dyn PacketSource>, QuotaPortion),
         shared: &Arc<SocketRun>,
         pacing: Pacing,
     ) -> Self {
-        let departures = Departures::new().leading(outlet.lead());
+        let departures = Departures::new().leading(tx_queue.lead());
         let end = LaneEnd { departures, skipped: Skipped::default(), errors: Vec::new() };
         Self {
             index,
-            outlet,
+            tx_queue,
             source,
             portion,
             shared: Arc::clone(shared),
@@ -111,7 +111,7 @@ impl LaneSender {
         drop(on_panic);
         self.end.errors.extend([sent, left].into_iter().filter_map(Result::err));
         self.end.departures.set_moved(pacer.moved());
-        self.end.skipped.unsent = self.outlet.abandon();
+        self.end.skipped.unsent = self.tx_queue.abandon();
         self.end
     }
 
@@ -127,7 +127,7 @@ impl LaneSender {
             let Some(next) = self.next()?.filter(|next| !self.is_over(next, start, now)) else {
                 break;
             };
-            let due = pacer.due(next.at).saturating_sub(self.outlet.lead());
+            let due = pacer.due(next.at).saturating_sub(self.tx_queue.lead());
             if due > pacer.until(now) {
                 now = self.idle(pacer, now, due)?;
                 continue;
@@ -142,10 +142,10 @@ impl LaneSender {
             } else if taken == QuotaAnswer::Later {
                 thread::sleep(ROOM);
             } else {
-                self.outlet.wait(ROOM)?;
+                self.tx_queue.wait(ROOM)?;
             }
             now = clock::monotonic_ns();
-            self.outlet.watch(now)?;
+            self.tx_queue.watch(now)?;
             let is_burst = self.times.len() == most;
             self.count(pacer, now);
             if is_burst
@@ -173,9 +173,9 @@ impl LaneSender {
 
     /// Waits until `due`, but at most one nap. Returns the current time.
     fn idle(&mut self, pacer: &mut Pacer, now: u64, due: u64) -> Result<u64> {
-        let nap = if self.outlet.pending() > 0 {
-            self.outlet.push()?;
-            self.outlet.watch(now)?;
+        let nap = if self.tx_queue.pending() > 0 {
+            self.tx_queue.push()?;
+            self.tx_queue.watch(now)?;
             NAP_PENDING
         } else {
             NAP
@@ -187,7 +187,7 @@ impl LaneSender {
     /// allowance may have more.
     #[inline]
     fn fill(&mut self, pacer: &Pacer, now: u64, most: usize) -> Result<QuotaAnswer> {
-        let lead = self.outlet.lead();
+        let lead = self.tx_queue.lead();
         let until = pacer.until(now).saturating_add(lead);
         let (mut failure, mut taken, mut skipped) = (None, QuotaAnswer::One, 0);
         let portion = &mut self.portion;
@@ -223,7 +223,7 @@ impl LaneSender {
             }
             None
         };
-        self.outlet.fill(&mut write, &at);
+        self.tx_queue.fill(&mut write, &at);
         self.end.skipped.too_long += skipped as u64;
         failure.map_or(Ok(taken), |error| Err(error.into()))
     }
@@ -231,9 +231,9 @@ impl LaneSender {
     /// Passes the written packets to the port, and waits for room.
     #[inline]
     fn pass_on(&mut self) -> Result<()> {
-        while !self.outlet.push()? && !self.shared.is_stopping() {
-            self.outlet.wait(ROOM)?;
-            self.outlet.watch(clock::monotonic_ns())?;
+        while !self.tx_queue.push()? && !self.shared.is_stopping() {
+            self.tx_queue.wait(ROOM)?;
+            self.tx_queue.watch(clock::monotonic_ns())?;
         }
         Ok(())
     }
@@ -256,12 +256,12 @@ impl LaneSender {
     fn finish(&mut self, pacer: &Pacer) -> Result<()> {
         self.pass_on()?;
         self.count(pacer, clock::monotonic_ns());
-        let (mut since, mut sent) = (clock::monotonic_ns(), self.outlet.sent());
+        let (mut since, mut sent) = (clock::monotonic_ns(), self.tx_queue.sent());
         loop {
-            self.outlet.push()?;
-            let (now, so_far) = (clock::monotonic_ns(), self.outlet.sent());
-            if self.outlet.pending() == 0 {
-                return self.outlet.look_back(now);
+            self.tx_queue.push()?;
+            let (now, so_far) = (clock::monotonic_ns(), self.tx_queue.sent());
+            if self.tx_queue.pending() == 0 {
+                return self.tx_queue.look_back(now);
             }
             if so_far > sent && !self.shared.is_stopping() {
                 (since, sent) = (now, so_far);
@@ -269,7 +269,7 @@ impl LaneSender {
             if now.saturating_sub(since) > FAREWELL {
                 return Ok(());
             }
-            self.outlet.watch(now)?;
+            self.tx_queue.watch(now)?;
             thread::sleep(RETRY);
         }
     }

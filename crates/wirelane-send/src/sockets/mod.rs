@@ -9,8 +9,8 @@
 //! determines when each packet leaves. Packets are written in place, into a ring slot or a frame.
 
 mod lane;
-mod outlet;
 mod quota;
+mod tx_queue;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -25,8 +25,8 @@ use wirelane_gen::{PacketSource, ThreadShare};
 use wirelane_os::clock;
 
 use self::lane::{LaneSender, SocketRun};
-use self::outlet::TxQueue;
 use self::quota::QuotaPortion;
+use self::tx_queue::TxQueue;
 use crate::engine::SendEngine;
 use crate::session::{
     LaneEnd, MakeSource, SendConfig, SendOutcome, Sending, on_interface, wait_for_link,
@@ -62,9 +62,9 @@ pub fn start(
     let mut places = XpsBindings::new(&config.placement);
     for ((index, tx), portion) in (0..).zip(ends).zip(portions) {
         let packets = (sources(ThreadShare { index, of })?, portion);
-        let outlet = TxQueue::new(tx, port.info(), config)?;
-        let place = places.next(&mut port, outlet.queue());
-        let job = job(index, (outlet, place), packets, &shared, config);
+        let tx_queue = TxQueue::new(tx, port.info(), config)?;
+        let place = places.next(&mut port, tx_queue.queue());
+        let job = job(index, (tx_queue, place), packets, &shared, config);
         jobs.push((format!("wl-send{index}"), job));
     }
     if let Some(interface) = on_interface(port.info()) {
@@ -95,7 +95,7 @@ pub fn start(
 /// The job of one sending thread.
 fn job(
     index: u32,
-    (mut outlet, place): (TxQueue, Option<XpsBinding>),
+    (mut tx_queue, place): (TxQueue, Option<XpsBinding>),
     packets: (Box<dyn PacketSource>, QuotaPortion),
     shared: &Arc<SocketRun>,
     config: &SendConfig,
@@ -103,9 +103,9 @@ fn job(
     let (shared, pacing) = (Arc::clone(shared), config.pacing);
     move || {
         if let Some(place) = place {
-            outlet.bind(place);
+            tx_queue.bind(place);
         }
-        LaneSender::new(index as usize, outlet, packets, &shared, pacing).run()
+        LaneSender::new(index as usize, tx_queue, packets, &shared, pacing).run()
     }
 }
 

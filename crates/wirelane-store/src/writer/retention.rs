@@ -154,14 +154,14 @@ impl Retention {
 
     fn handle(&mut self, request: RetentionRequest) {
         match request {
-            RetentionRequest::Open(door) => self.waiting.push(door),
+            RetentionRequest::Open(properties) => self.waiting.push(properties),
             RetentionRequest::Finished { number, name } => {
                 if let Err(error) = self.segments.finish(number, name, Now::read()) {
                     self.status.mishap(error.to_string());
                 }
             }
             RetentionRequest::End { lane, next, ready } => {
-                self.waiting.retain(|door| door.lane != lane);
+                self.waiting.retain(|properties| properties.lane != lane);
                 for unused in next.into_iter().chain(ready.try_iter()) {
                     self.discard(&unused);
                 }
@@ -172,17 +172,17 @@ impl Retention {
     /// Creates the segments that lanes wait for.
     fn make_ready(&mut self) {
         let mut trouble = None;
-        for door in std::mem::take(&mut self.waiting) {
-            match self.make(&door) {
+        for properties in std::mem::take(&mut self.waiting) {
+            match self.make(&properties) {
                 Ok(ready) => {
                     // A lane that has ended sends `End`.
-                    if door.ready.send(ready).is_ok() {
-                        door.thread.unpark();
+                    if properties.ready.send(ready).is_ok() {
+                        properties.thread.unpark();
                     }
                 }
                 Err(error) => {
                     trouble = Some(error.to_string());
-                    self.waiting.push(door);
+                    self.waiting.push(properties);
                 }
             }
         }
@@ -193,12 +193,12 @@ impl Retention {
     }
 
     /// Creates a segment with its prelude.
-    fn make(&mut self, door: &LaneProperties) -> Result<PreparedSegment> {
+    fn make(&mut self, properties: &LaneProperties) -> Result<PreparedSegment> {
         let len = self.segment_len();
         let room = self.segments.make_room(len, Now::read())?;
         room.map_err(|why| self.no_room(why))?;
         loop {
-            match self.create(door, len) {
+            match self.create(properties, len) {
                 Ok(ready) => {
                     self.segments.begin(ready.name.number, len);
                     return Ok(ready);
@@ -220,14 +220,19 @@ impl Retention {
         len
     }
 
-    fn create(&mut self, door: &LaneProperties, limit: u64) -> Result<PreparedSegment> {
+    fn create(&mut self, properties: &LaneProperties, limit: u64) -> Result<PreparedSegment> {
         let compression = self.options.compression.map(|options| options.compression);
-        let name =
-            SegmentName { times: None, lane: door.lane, number: self.next_number, compression };
+        let name = SegmentName {
+            times: None,
+            lane: properties.lane,
+            number: self.next_number,
+            compression,
+        };
         let file_name = name.file_name();
         let path = self.directory.path_of(&file_name);
         let id = random_number();
-        let Some(prelude) = prelude::encode(&door.prelude, door.plain, id, name.is_compressed())
+        let Some(prelude) =
+            prelude::encode(&properties.prelude, properties.plain, id, name.is_compressed())
         else {
             return Err(Error::new(path.display().to_string(), "too many interfaces"));
         };
@@ -243,7 +248,7 @@ impl Retention {
             let _ = self.status.buffered.set(why);
         }
         let start = prelude.len() as u64;
-        let (file, sources) = (Arc::new(made.file), door.sources);
+        let (file, sources) = (Arc::new(made.file), properties.sources);
         let ready = PreparedSegment { name, id, file, sources, start, limit };
         let written = self
             .access

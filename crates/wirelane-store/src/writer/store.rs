@@ -126,7 +126,7 @@ impl StoreWriter {
             retention: retention.clone(),
             status: Arc::clone(&self.status),
         })?;
-        let door = LaneProperties {
+        let properties = LaneProperties {
             lane: number,
             section: Arc::new(self.options.section.clone()),
             compression,
@@ -136,13 +136,14 @@ impl StoreWriter {
             ready,
             thread: store_thread.clone(),
         };
-        let door = door.describing(sources)?;
-        let described = door.plain;
+        let properties = properties.describing(sources)?;
+        let described = properties.plain;
         let lane_status = self.status.add_lane();
         let wakeup = Arc::new(Wakeup::default());
         let time = self.options.segment_time();
         let status = Arc::clone(&lane_status);
-        let segments = LaneSegments::new(Arc::new(door), segments, retention, sealer, status, time);
+        let segments =
+            LaneSegments::new(Arc::new(properties), segments, retention, sealer, status, time);
         let worker = LaneWorker {
             full: filled,
             hold: Hold::new(self.options.pre_trigger.clone(), count),

@@ -63,7 +63,7 @@ pub(crate) struct WorkerState {
 
 /// The segments of the lane.
 pub(crate) struct LaneSegments {
-    door: Arc<LaneProperties>,
+    properties: Arc<LaneProperties>,
     ready: Receiver<PreparedSegment>,
     retention: Sender<RetentionRequest>,
     sealer: Sealer,
@@ -282,13 +282,13 @@ impl LaneWorker {
     }
 
     fn who(&self) -> Who {
-        Who::Lane(self.segments.door.lane)
+        Who::Lane(self.segments.properties.lane)
     }
 }
 
 impl LaneSegments {
     pub(crate) fn new(
-        door: Arc<LaneProperties>,
+        properties: Arc<LaneProperties>,
         ready: Receiver<PreparedSegment>,
         retention: Sender<RetentionRequest>,
         sealer: Sealer,
@@ -296,14 +296,14 @@ impl LaneSegments {
         time: Option<Duration>,
     ) -> Self {
         let (open, next, is_asked) = (VecDeque::new(), None, false);
-        Self { door, ready, retention, sealer, status, open, next, is_asked, time }
+        Self { properties, ready, retention, sealer, status, open, next, is_asked, time }
     }
 
     /// The segment for this extent; `None` if none is ready.
     fn with_room(&mut self, packed: &Packed) -> Option<&mut GrowingSegment> {
-        if packed.sources.len() > self.door.sources {
+        if packed.sources.len() > self.properties.sources {
             // If memory runs out, it is tried again later.
-            self.door = Arc::new(self.door.describing(&packed.sources).ok()?);
+            self.properties = Arc::new(self.properties.describing(&packed.sources).ok()?);
         }
         let has_room = |segment: &GrowingSegment| segment.has_room(packed);
         while !self.open.back().is_some_and(has_room) {
@@ -334,7 +334,7 @@ impl LaneSegments {
     fn ask(&mut self) {
         if !self.is_asked && self.next.is_none() {
             self.is_asked =
-                self.retention.send(RetentionRequest::Open(Arc::clone(&self.door))).is_ok();
+                self.retention.send(RetentionRequest::Open(Arc::clone(&self.properties))).is_ok();
         }
     }
 
@@ -366,6 +366,7 @@ impl LaneSegments {
         }
         self.finish();
         let (next, ready) = (self.next.take(), self.ready);
-        let _ = self.retention.send(RetentionRequest::End { lane: self.door.lane, next, ready });
+        let _ =
+            self.retention.send(RetentionRequest::End { lane: self.properties.lane, next, ready });
     }
 }

@@ -293,16 +293,16 @@ mod tests {
         let spec = format!("packet:{name}").parse().unwrap();
         let mut port = open(&spec, &OpenOptions::default().receive(false).transmit(true)).unwrap();
         let tx = port.tx().unwrap().pop().unwrap();
-        let mut outlet = TxQueue::new(tx, port.info(), &SendConfig::default()).unwrap();
+        let mut tx_queue = TxQueue::new(tx, port.info(), &SendConfig::default()).unwrap();
         let start = clock::monotonic_ns();
-        outlet.watch(start).unwrap();
+        tx_queue.watch(start).unwrap();
         right.run("ip", ["link", "set", &pair.b.interface, "down"]);
         let deadline = Instant::now() + Duration::from_secs(10);
         while iface::flags(name).unwrap().is_running() {
             assert!(Instant::now() < deadline, "the link is not seen as lost");
         }
-        outlet.look_back(start + LOOK).unwrap();
-        let told = outlet.look_back(start + LOOK + 1).unwrap_err().to_string();
+        tx_queue.look_back(start + LOOK).unwrap();
+        let told = tx_queue.look_back(start + LOOK + 1).unwrap_err().to_string();
         assert!(told.contains("no link"), "{told}");
         // Nor does the start wait for a link when it is interrupted.
         let halt = Halt::default();

@@ -194,7 +194,7 @@ impl PacketQueue {
     }
 }
 
-/// Ends the belt if its thread panics.
+/// Ends the queue if its thread panics.
 pub(crate) struct EndOnPanic(pub(crate) Arc<PacketQueue>);
 
 impl Drop for EndOnPanic {
