@@ -213,7 +213,7 @@ pub(crate) fn replay<'a>(
 }
 
 impl DirectionState {
-    /// Counts as [`crate::table::Entry`] does for each segment.
+    /// Counts as [`FlowEntry`](crate::table::FlowEntry) does for each segment.
     fn add(&mut self, run: &SegmentRun, counts: &mut LateSegments) {
         let SegmentRun { mut begin, end, mut segments, is_probe, .. } = *run;
         if is_probe && begin.wrapping_add(1) == self.next && segments > 0 {

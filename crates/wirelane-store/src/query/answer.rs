@@ -42,13 +42,13 @@ pub fn run(
 /// [`run`] without a type of its caller: so this crate contains the search, and optimises it.
 fn hand_over(stores: &[Directory], query: &Query, sink: Sink<'_>) -> Result<Report> {
     let mut search = RunningSearch::new(stores, query)?;
-    let Some(sieve) = search.sieve(Aim::Packets)? else { return search.report() };
+    let Some(conditions) = search.conditions(Aim::Packets)? else { return search.report() };
     let memory = query.memory.max(Query::LEAST_MEMORY);
     let mut window = AnswerWindow::default();
     loop {
         let (packets, bytes) = (0, 0);
         let mut hand = Hand { sweep: Sweep::new(window, memory), sink: &mut *sink, packets, bytes };
-        let flow = search.go(&sieve, &mut hand)?;
+        let flow = search.go(&conditions, &mut hand)?;
         let (packets, bytes, end) = (hand.packets, hand.bytes, hand.sweep.window().until);
         search.report.packets += packets;
         search.report.bytes += bytes;
@@ -66,9 +66,9 @@ fn hand_over(stores: &[Directory], query: &Query, sink: Sink<'_>) -> Result<Repo
 /// The same as of [`run`].
 pub fn count(stores: &[Directory], query: &Query) -> Result<Report> {
     let mut search = RunningSearch::new(stores, query)?;
-    let Some(sieve) = search.sieve(Aim::Count)? else { return search.report() };
+    let Some(conditions) = search.conditions(Aim::Count)? else { return search.report() };
     let mut packets = 0;
-    let _ = search.go(&sieve, &mut PacketCounter(&mut packets))?;
+    let _ = search.go(&conditions, &mut PacketCounter(&mut packets))?;
     search.report.packets += packets;
     search.report()
 }
@@ -91,31 +91,38 @@ impl<'a> RunningSearch<'a> {
 
     /// The conditions of the query. With [`Query::flows`], it first finds the conversations. `None`
     /// if the query was stopped.
-    fn sieve(&mut self, aim: Aim) -> Result<Option<QueryConditions>> {
+    fn conditions(&mut self, aim: Aim) -> Result<Option<QueryConditions>> {
         let (from, to) = (self.query.from, self.query.to);
         let keys = self.query.keys.as_ref().map(|keys| Arc::new(Plan::of_keys(keys)));
-        let sieve = QueryConditions { aim, from, to, keys, flows: None };
+        let conditions = QueryConditions { aim, from, to, keys, flows: None };
         if !self.query.flows {
-            return Ok(Some(sieve));
+            return Ok(Some(conditions));
         }
         let mut flows = ConversationCollector { found: HashSet::new(), memory: self.query.memory };
-        if self.go(&QueryConditions { aim: Aim::Flows, ..sieve.clone() }, &mut flows)?.is_break() {
+        if self
+            .go(&QueryConditions { aim: Aim::Flows, ..conditions.clone() }, &mut flows)?
+            .is_break()
+        {
             return Ok(None);
         }
         self.report.flows = flows.found.len() as u64;
         Ok(Some(QueryConditions {
             flows: Some(Arc::new(ConversationSet::new(flows.found))),
-            ..sieve
+            ..conditions
         }))
     }
 
-    fn go(&mut self, sieve: &QueryConditions, taker: &mut impl Taker) -> Result<ControlFlow<()>> {
-        self.report.passes += u32::from(sieve.aim != Aim::Flows);
+    fn go(
+        &mut self,
+        conditions: &QueryConditions,
+        taker: &mut impl Taker,
+    ) -> Result<ControlFlow<()>> {
+        self.report.passes += u32::from(conditions.aim != Aim::Flows);
         let Self { query, atlas, pace, report } = self;
         let work = PipelineWork { threads: query.threads, cancel: &query.cancel, pace };
         let (opened, extents) = (report.opened, report.extents);
         (report.opened, report.extents) = (0, 0);
-        let flow = pipeline::go(atlas, sieve, work, taker, report);
+        let flow = pipeline::go(atlas, conditions, work, taker, report);
         // Each pass opens the same segments, or some of them.
         report.opened = report.opened.max(opened);
         report.extents = report.extents.max(extents);

@@ -13,22 +13,22 @@ use crate::index::{Index, Layout, TAGS};
 use crate::key::{Field, Term};
 use crate::narrow::Plan;
 
-/// The extents that may hold packets that the sieve accepts, by the index and by their times, and
+/// The extents that may hold packets that meet the conditions, by the index and by their times, and
 /// the damage of the index. Where the index is damaged, every extent may.
 pub(super) fn candidates(
     opened: &OpenedSegment,
-    sieve: &QueryConditions,
+    conditions: &QueryConditions,
 ) -> (Vec<Extent>, Vec<Damage>) {
-    let (found, damage) = by_index(opened, sieve);
+    let (found, damage) = by_index(opened, conditions);
     let extents = found.iter().filter_map(|at| opened.segment.extents().get(at));
     let may_hold = |extent: &&Extent| {
         let header = &extent.header;
-        header.packets > 0 && sieve.may_include(header.oldest, header.newest)
+        header.packets > 0 && conditions.may_include(header.oldest, header.newest)
     };
     (extents.filter(may_hold).copied().collect(), damage)
 }
 
-fn by_index(opened: &OpenedSegment, sieve: &QueryConditions) -> (ExtentSet, Vec<Damage>) {
+fn by_index(opened: &OpenedSegment, conditions: &QueryConditions) -> (ExtentSet, Vec<Damage>) {
     let segment = &opened.segment;
     let universe = segment.extents().len();
     let Some(index) = segment.index() else { return (ExtentSet::all(universe), Vec::new()) };
@@ -40,7 +40,8 @@ fn by_index(opened: &OpenedSegment, sieve: &QueryConditions) -> (ExtentSet, Vec<
         if !seen.contains(&interface.link_type) {
             seen.push(interface.link_type);
             let mut of_type = lookup.of_verdict(&interface.verdict);
-            if let (Some(keys), Some(layout)) = (&sieve.keys, Layout::of(interface.link_type)) {
+            if let (Some(keys), Some(layout)) = (&conditions.keys, Layout::of(interface.link_type))
+            {
                 let mut held = lookup.of_plan(keys);
                 if !layout.tags && layout.ether_type.is_some() {
                     // Bytes after a tag have no keys there.
@@ -54,11 +55,11 @@ fn by_index(opened: &OpenedSegment, sieve: &QueryConditions) -> (ExtentSet, Vec<
     // Extents outside the times matter only for conversations.
     for (at, extent) in segment.extents().iter().enumerate() {
         let header = &extent.header;
-        if found.contains(at) && !sieve.is_in_time(header.oldest, header.newest) {
+        if found.contains(at) && !conditions.is_in_time(header.oldest, header.newest) {
             found.remove(at);
         }
     }
-    if let Some(flows) = &sieve.flows {
+    if let Some(flows) = &conditions.flows {
         found.unite(&lookup.of_values(Field::Flow, flows.keys()));
     }
     (found, lookup.damage)

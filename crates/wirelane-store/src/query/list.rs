@@ -51,7 +51,7 @@ pub fn list(stores: &[Directory], query: &Query) -> Result<(Vec<Listed>, Report)
     let mut atlas = Atlas::new(stores, FilterEngines::new(query.filter.as_ref()))?;
     let mut report = Report { segments: atlas.places.len() as u64, ..Report::default() };
     let keys = query.keys.as_ref().map(|keys| Arc::new(Plan::of_keys(keys)));
-    let sieve =
+    let conditions =
         QueryConditions { aim: Aim::Count, from: query.from, to: query.to, keys, flows: None };
     let mut listed = Vec::new();
     for rank in 0..atlas.places.len() as u32 {
@@ -63,7 +63,7 @@ pub fn list(stores: &[Directory], query: &Query) -> Result<(Vec<Listed>, Report)
         else {
             break;
         };
-        if name.times.is_some_and(|(oldest, newest)| !sieve.is_in_time(oldest, newest)) {
+        if name.times.is_some_and(|(oldest, newest)| !conditions.is_in_time(oldest, newest)) {
             continue;
         }
         let Some(opened) = atlas.open(rank)? else {
@@ -76,7 +76,7 @@ pub fn list(stores: &[Directory], query: &Query) -> Result<(Vec<Listed>, Report)
         if !opened.is_growing {
             merge(&mut report.damage, segment.damage());
         }
-        let (found, damage) = candidates(&opened, &sieve);
+        let (found, damage) = candidates(&opened, &conditions);
         merge(&mut report.damage, &damage);
         let headers = || found.iter().map(|extent| &extent.header);
         let (Some(oldest), Some(newest)) =

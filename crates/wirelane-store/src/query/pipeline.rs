@@ -70,7 +70,7 @@ type ExtentResult = std::result::Result<Option<Sifted>, Damage>;
 /// The system refuses, the filter cannot be compiled, or the taker fails.
 pub(super) fn go(
     atlas: &mut Atlas<'_>,
-    sieve: &QueryConditions,
+    conditions: &QueryConditions,
     work: PipelineWork<'_>,
     taker: &mut impl Taker,
     report: &mut Report,
@@ -85,11 +85,11 @@ pub(super) fn go(
             let (waiting, done) = (&waiting, done.clone());
             thread::Builder::new()
                 .name(NAME.into())
-                .spawn_scoped(scope, move || serve(waiting, &done, sieve))
+                .spawn_scoped(scope, move || serve(waiting, &done, conditions))
                 .map_err(|error| Error::thread(NAME, error))?;
         }
         drop(done);
-        let route = StoreRoute::new(atlas, sieve, taker.window());
+        let route = StoreRoute::new(atlas, conditions, taker.window());
         let mut caravan = Caravan {
             route,
             jobs,
@@ -99,7 +99,7 @@ pub(super) fn go(
             taken: 0,
             has_ended: false,
         };
-        caravan.go(atlas, sieve, work, taker, report, &results)
+        caravan.go(atlas, conditions, work, taker, report, &results)
     })
 }
 
@@ -120,7 +120,7 @@ impl Caravan<'_> {
     fn go(
         &mut self,
         atlas: &mut Atlas<'_>,
-        sieve: &QueryConditions,
+        conditions: &QueryConditions,
         mut work: PipelineWork<'_>,
         taker: &mut impl Taker,
         report: &mut Report,
@@ -133,7 +133,7 @@ impl Caravan<'_> {
                     report.stopped = true;
                     return Ok(ControlFlow::Break(()));
                 }
-                self.send(atlas, sieve, taker.window(), &mut work, report)?;
+                self.send(atlas, conditions, taker.window(), &mut work, report)?;
             }
             if self.under_way.is_empty() {
                 return taker.take(None, None, &atlas.sources);
@@ -163,7 +163,7 @@ impl Caravan<'_> {
     fn send(
         &mut self,
         atlas: &mut Atlas<'_>,
-        sieve: &QueryConditions,
+        conditions: &QueryConditions,
         window: AnswerWindow,
         work: &mut PipelineWork<'_>,
         report: &mut Report,
@@ -173,7 +173,7 @@ impl Caravan<'_> {
             return Ok(());
         };
         let header = &stop.extent.header;
-        if sieve.counts_unread(header, &stop.opened.interfaces) {
+        if conditions.counts_unread(header, &stop.opened.interfaces) {
             report.packets += u64::from(header.packets);
             return Ok(());
         }
@@ -202,7 +202,7 @@ fn rest_until(due: u64, cancel: &Cancel) {
 fn serve(
     waiting: &Mutex<Receiver<ExtentJob>>,
     done: &Sender<(u64, ExtentResult)>,
-    sieve: &QueryConditions,
+    conditions: &QueryConditions,
 ) {
     let mut loader = Loader::default();
     loop {
@@ -211,7 +211,7 @@ fn serve(
             Err(_) => return,
         };
         let Ok(ExtentJob { number, stop, window }) = job else { return };
-        if done.send((number, sift(&stop, window, sieve, &mut loader))).is_err() {
+        if done.send((number, sift(&stop, window, conditions, &mut loader))).is_err() {
             return;
         }
     }
@@ -220,7 +220,7 @@ fn serve(
 fn sift(
     stop: &ExtentRead,
     window: AnswerWindow,
-    sieve: &QueryConditions,
+    conditions: &QueryConditions,
     loader: &mut Loader,
 ) -> ExtentResult {
     let ExtentRead { opened, extent } = stop;
@@ -236,7 +236,7 @@ fn sift(
         }
     };
     let run = AnswerRun::new(opened.numbers.clone(), opened.rank, extent.offset);
-    let sifted = sieve.sift(blocks, extent, &opened.interfaces, run, window);
+    let sifted = conditions.sift(blocks, extent, &opened.interfaces, run, window);
     sifted.map(Some).map_err(|what| Damage {
         path: opened.segment.path().into(),
         offset: extent.offset,

@@ -99,7 +99,7 @@ impl<'a> Atlas<'a> {
 
 /// A route through the stores.
 pub(super) struct StoreRoute<'a> {
-    sieve: &'a QueryConditions,
+    conditions: &'a QueryConditions,
     /// Unopened segments, the oldest last.
     closed: Vec<(u64, u32)>,
     /// The next extent of every open segment.
@@ -115,12 +115,16 @@ struct Branch {
 }
 
 impl<'a> StoreRoute<'a> {
-    /// The route for `sieve` and `window`.
-    pub(super) fn new(atlas: &Atlas<'_>, sieve: &'a QueryConditions, window: AnswerWindow) -> Self {
+    /// The route for `conditions` and `window`.
+    pub(super) fn new(
+        atlas: &Atlas<'_>,
+        conditions: &'a QueryConditions,
+        window: AnswerWindow,
+    ) -> Self {
         let mut closed: Vec<_> = (0..)
             .zip(&atlas.places)
             .filter_map(|(rank, place): (u32, &StoreSegment)| match place.name.times {
-                Some((oldest, newest)) => (sieve.may_include(oldest, newest)
+                Some((oldest, newest)) => (conditions.may_include(oldest, newest)
                     && window.from.time <= newest)
                     .then_some((oldest, rank)),
                 // Its name has no times.
@@ -128,7 +132,7 @@ impl<'a> StoreRoute<'a> {
             })
             .collect();
         closed.sort_unstable_by_key(|next| Reverse(*next));
-        Self { sieve, closed, heads: BinaryHeap::new(), open: Vec::new() }
+        Self { conditions, closed, heads: BinaryHeap::new(), open: Vec::new() }
     }
 
     /// No packet of a later extent is older than this; `None` at the end.
@@ -195,7 +199,7 @@ impl<'a> StoreRoute<'a> {
         if !opened.is_growing {
             merge(&mut report.damage, opened.segment.damage());
         }
-        let (mut extents, damage) = candidates(&opened, self.sieve);
+        let (mut extents, damage) = candidates(&opened, self.conditions);
         merge(&mut report.damage, &damage);
         extents.retain(|extent| window.from.time <= extent.header.newest);
         extents.sort_by_key(|extent| Reverse((extent.header.oldest, extent.offset)));
