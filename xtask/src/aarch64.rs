@@ -12,8 +12,9 @@ const LINKER: &str = "aarch64-linux-gnu-gcc";
 const EMULATOR: &str = "qemu-aarch64-static";
 /// The directory of the other architecture's libraries on Debian.
 const LIBRARIES: &str = "/usr/aarch64-linux-gnu";
-/// Packages needed in addition to the toolchain.
-const PACKAGES: [&str; 3] = ["gcc-aarch64-linux-gnu", "libc6-dev-arm64-cross", "qemu-user-static"];
+/// Programs needed in addition to the toolchain, and their Debian packages.
+const PROGRAMS: [(&str, &str); 2] =
+    [(LINKER, "gcc-aarch64-linux-gnu libc6-dev-arm64-cross"), (EMULATOR, "qemu-user-static")];
 
 /// Tests that cannot run are left out with a note, because they do not concern the machine that
 /// runs them.
@@ -21,11 +22,8 @@ pub(crate) fn run(context: &Context) -> Outcome {
     if context.quick {
         return Outcome::skip("left out by --quick");
     }
-    if !has_programs() {
-        setup::install(context, &PACKAGES);
-    }
-    if !has_programs() {
-        return Outcome::skip(format!("needs the Debian packages {}", PACKAGES.join(" ")));
+    if let Some(missing) = setup::missing(context, &PROGRAMS) {
+        return Outcome::skip(missing.note);
     }
     if let Some(outcome) = targets::without(TARGET) {
         return outcome;
@@ -58,8 +56,4 @@ pub(crate) fn run(context: &Context) -> Outcome {
         .env("CARGO_PROFILE_DEV_DEBUG", "0");
     let (succeeded, report) = cargo::tests(&mut command);
     report.outcome(succeeded)
-}
-
-fn has_programs() -> bool {
-    [LINKER, EMULATOR].into_iter().all(|program| setup::find(program).is_some())
 }

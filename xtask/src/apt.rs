@@ -8,7 +8,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::cargo;
+use crate::cargo::{self, run};
+use crate::files::{create, list, write};
 
 const DEBIAN: &str = "http://deb.debian.org/debian";
 /// The security updates of all releases, which mirrors do not have.
@@ -195,29 +196,6 @@ impl Drop for Scratch {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.0);
     }
-}
-
-/// The entries of `directory`, sorted by name.
-pub(crate) fn list(directory: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(directory).map(|entries| entries.flatten().collect::<Vec<_>>());
-    let mut paths: Vec<_> =
-        entries.unwrap_or_default().into_iter().map(|entry| entry.path()).collect();
-    paths.sort();
-    paths
-}
-
-pub(crate) fn run(command: &mut Command) -> Result<(), String> {
-    let program = command.get_program().to_string_lossy().into_owned();
-    if cargo::succeeds(command) { Ok(()) } else { Err(format!("{program} failed, see above")) }
-}
-
-pub(crate) fn create(directory: &Path) -> Result<(), String> {
-    fs::create_dir_all(directory)
-        .map_err(|error| format!("cannot create {}: {error}", directory.display()))
-}
-
-pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<(), String> {
-    fs::write(path, bytes).map_err(|error| format!("cannot write {}: {error}", path.display()))
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ use std::process::{Command, ExitCode};
 
 use crate::cargo;
 use crate::context;
+use crate::files;
 use crate::setup;
 
 const SUMMARY: &str = "docs/SUMMARY.md";
@@ -58,9 +59,7 @@ impl<'a> Copy<'a> {
 
     /// Copies the configuration, every page, and the files that pages link to.
     fn all(&mut self) -> io::Result<()> {
-        if self.to.exists() {
-            fs::remove_dir_all(self.to)?;
-        }
+        files::remove(self.to)?;
         let summary = fs::read_to_string(self.root.join(SUMMARY))?;
         for page in links(&summary) {
             self.page(&beside(Path::new(SUMMARY), page))?;

@@ -33,6 +33,12 @@ pub(crate) fn succeeds(command: &mut Command) -> bool {
     }
 }
 
+/// As [`succeeds`]; the error names the program.
+pub(crate) fn run(command: &mut Command) -> Result<(), String> {
+    let program = command.get_program().to_string_lossy().into_owned();
+    if succeeds(command) { Ok(()) } else { Err(format!("{program} failed, see above")) }
+}
+
 /// Shows and runs `command`, which runs tests. Returns whether it succeeded, and the test results.
 pub(crate) fn tests(command: &mut Command) -> (bool, Report) {
     show(command);

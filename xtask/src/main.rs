@@ -12,6 +12,7 @@ mod cargo;
 mod context;
 mod deny;
 mod features;
+mod files;
 mod first_build;
 mod fuzz;
 mod libtest;

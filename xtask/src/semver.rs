@@ -31,15 +31,14 @@ fn check(tag: Option<&str>, has_program: bool) -> Result<Outcome, String> {
     Err(tag.to_owned())
 }
 
+/// Compares the crates with a snapshot of their public items.
 fn compare(tag: &str) -> Outcome {
     let crates = match api::crates() {
         Ok(crates) => crates,
         Err(error) => return Outcome::failure(format!("cannot read the crates: {error}")),
     };
     let mut command = cargo::stable(&["semver-checks", "--baseline-rev", tag]);
-    for name in &crates {
-        command.args(["-p", name]);
-    }
+    command.args(crates.iter().flat_map(|name| ["-p", name]));
     Outcome::single(cargo::succeeds(&mut command))
 }
 

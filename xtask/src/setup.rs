@@ -94,7 +94,7 @@ pub(crate) fn find(program: &str) -> Option<PathBuf> {
 }
 
 /// Installs Debian packages where possible; the caller checks the result.
-pub(crate) fn install(context: &Context, packages: &[&str]) {
+fn install(context: &Context, packages: &[&str]) {
     if context.root && find("apt-get").is_some() {
         let apt = || {
             let mut command = Command::new("apt-get");
@@ -108,28 +108,42 @@ pub(crate) fn install(context: &Context, packages: &[&str]) {
     }
 }
 
-fn programs(context: &Context) -> Outcome {
-    let missing = || -> Vec<(&str, &str)> {
-        PROGRAMS.iter().copied().filter(|(program, _)| find(program).is_none()).collect()
-    };
-    let packages = |missing: &[(&'static str, &'static str)]| -> Vec<&str> {
-        missing.iter().flat_map(|(_, packages)| packages.split(' ')).collect()
-    };
+/// Programs that are missing and cannot be installed.
+pub(crate) struct Missing {
+    pub(crate) count: usize,
+    /// Names them, and how to install them.
+    pub(crate) note: String,
+}
 
-    let mut absent = missing();
+/// Installs missing ones of these programs where possible. Each comes with its Debian packages.
+pub(crate) fn missing(context: &Context, programs: &[(&str, &str)]) -> Option<Missing> {
+    let is_absent = |(program, _): &(&str, &str)| find(program).is_none();
+    let mut absent: Vec<_> = programs.to_vec();
+    absent.retain(is_absent);
+    let packages = |absent: &[(&str, &str)]| {
+        absent.iter().map(|(_, packages)| *packages).collect::<Vec<_>>().join(" ")
+    };
     if !absent.is_empty() {
-        install(context, &packages(&absent));
-        absent = missing();
+        install(context, &packages(&absent).split(' ').collect::<Vec<_>>());
+        absent.retain(is_absent);
     }
-    let mut outcome = Outcome { passed: PROGRAMS.len() - absent.len(), ..Outcome::default() };
-    if !absent.is_empty() {
-        let names: Vec<&str> = absent.iter().map(|(program, _)| *program).collect();
-        let note = format!(
+    let names: Vec<&str> = absent.iter().map(|(program, _)| *program).collect();
+    (!absent.is_empty()).then(|| Missing {
+        count: absent.len(),
+        note: format!(
             "missing: {}; on Debian or Ubuntu: sudo apt-get install {}",
             names.join(" "),
-            packages(&absent).join(" ")
-        );
-        outcome += context.unavailable(absent.len(), note);
+            packages(&absent)
+        ),
+    })
+}
+
+fn programs(context: &Context) -> Outcome {
+    let missing = missing(context, PROGRAMS);
+    let absent = missing.as_ref().map_or(0, |missing| missing.count);
+    let mut outcome = Outcome { passed: PROGRAMS.len() - absent, ..Outcome::default() };
+    if let Some(Missing { count, note }) = missing {
+        outcome += context.unavailable(count, note);
     }
     outcome
 }

@@ -8,8 +8,10 @@
 use std::path::Path;
 use std::process::Command;
 
-use crate::apt::{Apt, Scratch, create, list, run, unpack};
+use crate::apt::{Apt, Scratch, unpack};
+use crate::cargo::run;
 use crate::context::Context;
+use crate::files::{create, list};
 use crate::step::Outcome;
 
 /// Packages that are unpacked into one directory.

@@ -7,6 +7,7 @@ use std::process::{Command, Stdio};
 
 use super::build::Package;
 use crate::cargo;
+use crate::files;
 use crate::setup;
 use crate::step::Outcome;
 
@@ -17,12 +18,8 @@ const SUITES: [&str; 2] = ["bookworm", "trixie"];
 const PROGRAMS: [(&str, &str); 2] = [("lintian", "lintian"), ("mmdebstrap", "mmdebstrap")];
 
 pub(super) fn run(package: &Package) -> Outcome {
-    let missing = || PROGRAMS.iter().filter(|(program, _)| setup::find(program).is_none());
-    if missing().next().is_some() {
-        setup::install(&package.context, &missing().map(|(_, name)| *name).collect::<Vec<_>>());
-    }
-    if let Some((program, _)) = missing().next() {
-        return package.context.unavailable(1, format!("missing: {program}"));
+    if let Some(missing) = setup::missing(&package.context, &PROGRAMS) {
+        return package.context.unavailable(1, missing.note);
     }
     let packages = package.results(".deb");
     if packages.is_empty() {
@@ -31,16 +28,15 @@ pub(super) fn run(package: &Package) -> Outcome {
     let mut lintian = Command::new("lintian");
     lintian.args(["--allow-root", "--fail-on", "error"]).args(&packages);
     let mut outcome = Outcome::single(cargo::succeeds(&mut lintian));
-    outcome += static_programs(package);
     if !package.context.root {
-        outcome += package.context.unavailable(SUITES.len(), "clean systems need root".into());
+        let note = "the static program and clean systems need root".into();
+        outcome += package.context.unavailable(1 + SUITES.len(), note);
         return outcome;
     }
+    outcome += static_programs(package);
     for suite in SUITES {
-        outcome += match install(package, suite, &packages) {
-            Ok(()) => Outcome::single(true),
-            Err(error) => Outcome::failure(format!("{suite}: {error}")),
-        };
+        outcome += install(package, suite, &packages)
+            .unwrap_or_else(|error| Outcome::failure(format!("{suite}: {error}")));
     }
     outcome
 }
@@ -71,22 +67,33 @@ fn static_programs(package: &Package) -> Outcome {
     Outcome::single(unpacked && cargo::succeeds(&mut version) && cargo::succeeds(&mut count))
 }
 
-/// Installs all packages in a new system, runs `packaging/check.sh` in it, and removes them.
-fn install(package: &Package, suite: &str, packages: &[PathBuf]) -> Result<(), String> {
+/// Makes a new system, checks the packages in it, and removes it.
+fn install(package: &Package, suite: &str, packages: &[PathBuf]) -> Result<Outcome, String> {
     let root = package.stage.with_file_name(format!("root-{suite}"));
-    let remove = || {
-        let _ = fs::remove_dir_all(&root);
-    };
-    remove();
+    let remove = || files::remove(&root).map_err(|error| format!("{}: {error}", root.display()));
+    // Left by a killed run.
+    remove()?;
+    let result = install_in(&root, package, suite, packages);
+    let removed = remove();
+    let outcome = result?;
+    removed.map(|()| outcome)
+}
+
+/// Installs all packages in a new system at `root`, and runs `packaging/check.sh` in it, which
+/// removes them.
+fn install_in(
+    root: &Path,
+    package: &Package,
+    suite: &str,
+    packages: &[PathBuf],
+) -> Result<Outcome, String> {
     let failed = |error: std::io::Error| format!("{}: {error}", root.display());
-    if !cargo::succeeds(
+    cargo::run(
         Command::new("mmdebstrap")
             .args(["--quiet", "--variant=minbase", "--include=man-db,bash-completion,iproute2"])
             .arg(suite)
-            .arg(&root),
-    ) {
-        return Err("mmdebstrap failed".into());
-    }
+            .arg(root),
+    )?;
     let place = root.join("packages");
     fs::create_dir(&place).map_err(failed)?;
     for path in packages {
@@ -94,28 +101,29 @@ fn install(package: &Package, suite: &str, packages: &[PathBuf]) -> Result<(), S
     }
     let script = crate::context::root().join("packaging/check.sh");
     fs::copy(script, root.join("check.sh")).map_err(failed)?;
-    let result = match cargo::succeeds(&mut inside(&root, "sh /check.sh")) {
-        false => Err("packaging/check.sh failed".to_owned()),
-        true if suite == BOOTED => services(&root),
-        true => Ok(()),
-    };
-    remove();
-    result
+    if !cargo::succeeds(&mut inside(root, "sh /check.sh")) {
+        return Err("packaging/check.sh failed".into());
+    }
+    let mut outcome = Outcome::single(true);
+    if suite == BOOTED {
+        outcome += services(root, package)?;
+    }
+    Ok(outcome)
 }
 
 /// The release whose services are run: its systemd also works beside cgroups of version 1.
 const BOOTED: &str = "bookworm";
 
 /// Boots the system in a container, where `packaging/check-services.sh` runs as a service.
-fn services(root: &Path) -> Result<(), String> {
+fn services(root: &Path, package: &Package) -> Result<Outcome, String> {
     const INSTALL: &str = "apt-get install -y -qq --no-install-recommends \
                            systemd-sysv dbus /packages/wirelane_*.deb";
     const UNIT: &str = "[Service]\nType=oneshot\nExecStart=sh /check-services.sh\n\
                         StandardOutput=file:/result\nExecStopPost=systemctl poweroff\n\
                         [Install]\nWantedBy=multi-user.target\n";
     if setup::find("systemd-nspawn").is_none() {
-        println!("services are not run: needs systemd-nspawn (package systemd-container)");
-        return Ok(());
+        let note = "services are not run: needs systemd-nspawn (package systemd-container)";
+        return Ok(package.context.unavailable(1, note.into()));
     }
     let failed = |error: std::io::Error| format!("{}: {error}", root.display());
     if !cargo::succeeds(&mut inside(root, INSTALL)) {
@@ -136,7 +144,11 @@ fn services(root: &Path) -> Result<(), String> {
     let result = fs::read_to_string(root.join("result")).unwrap_or_default();
     println!("{result}");
     let passed = result.contains("check: services: ");
-    if passed { Ok(()) } else { Err("packaging/check-services.sh failed".into()) }
+    if passed {
+        Ok(Outcome::single(true))
+    } else {
+        Err("packaging/check-services.sh failed".into())
+    }
 }
 
 /// A command of the shell in the new system, with separate mounts and processes.
@@ -144,7 +156,10 @@ fn inside(root: &Path, command: &str) -> Command {
     const ENTER: &str = "mount -t proc proc \"$1/proc\" && mount -t tmpfs tmp \"$1/run\" && \
                          mount --bind /dev \"$1/dev\" && exec chroot \"$1\" sh -c \"$2\"";
     let mut unshare = Command::new("unshare");
-    unshare.args(["--mount", "--pid", "--fork", "sh", "-c", ENTER, "sh"]).arg(root).arg(command);
-    unshare.env("DEBIAN_FRONTEND", "noninteractive");
+    unshare
+        .args(["--mount", "--pid", "--fork", "--kill-child"])
+        .args(["sh", "-c", ENTER, "sh"])
+        .arg(root);
+    unshare.arg(command).env("DEBIAN_FRONTEND", "noninteractive");
     unshare
 }

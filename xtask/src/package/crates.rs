@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use super::build::{Package, VERSION};
 use crate::cargo;
 use crate::context;
+use crate::files;
 use crate::step::Outcome;
 
 pub(super) const ABOUT: &str = "all crates and their dependencies, to install without a network";
@@ -41,31 +42,27 @@ fn instructions() -> String {
 
 /// Writes `wirelane-crates-VERSION.tar.zst`.
 pub(super) fn run(package: &Package) -> Outcome {
-    match archive(&package.dist) {
+    match archive(package) {
         Ok(path) => Outcome { notes: vec![size(&path)], ..Outcome::single(true) },
         Err(error) => Outcome::failure(format!("the archive of the crates: {error}")),
     }
 }
 
-fn archive(dist: &Path) -> io::Result<PathBuf> {
-    let name = format!("wirelane-crates-{VERSION}");
+fn archive(package: &Package) -> io::Result<PathBuf> {
     let work = context::target_directory().join("crate-archive");
-    let top = work.join(&name);
-    match fs::remove_dir_all(&work) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => fs::create_dir_all(top.join(".cargo"))?,
-    }
+    let top = work.join(format!("wirelane-crates-{VERSION}"));
+    files::remove(&work)?;
+    fs::create_dir_all(top.join(".cargo"))?;
     let names = published()?;
-    let mut package = cargo::stable(&["package", "--no-verify", "--allow-dirty", "--quiet"]);
-    must(package.args(names.iter().flat_map(|name| ["-p", name])))?;
+    let mut crates = cargo::stable(&["package", "--no-verify", "--allow-dirty", "--quiet"]);
+    must(crates.args(names.iter().flat_map(|name| ["-p", name])))?;
     let vendor = top.join("vendor");
     let mut command = cargo::stable(&["vendor", "--locked", "--versioned-dirs", "--quiet"]);
     must(command.arg(&vendor).stdout(io::stderr()))?;
     for name in &names {
         add(name, &vendor)?;
     }
-    for entry in fs::read_dir(&vendor)? {
-        let path = entry?.path();
+    for path in files::list(&vendor) {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         if ["windows", "winapi"].iter().any(|start| name.starts_with(start)) {
             empty(&path)?;
@@ -76,11 +73,7 @@ fn archive(dist: &Path) -> io::Result<PathBuf> {
     for licence in ["LICENSE-MIT", "LICENSE-APACHE"] {
         fs::copy(context::root().join(licence), top.join(licence))?;
     }
-    let path = dist.join(format!("{name}.tar.zst"));
-    let mut tar = Command::new("tar");
-    tar.args(["--sort=name", "--owner=0", "--group=0", "--numeric-owner"]);
-    tar.args(["--use-compress-program", "zstd -T0 -15", "-cf"]).arg(&path);
-    must(tar.arg("-C").arg(&work).arg(&name))?;
+    let path = package.pack(&top, "zstd -T0 -15").map_err(io::Error::other)?;
     fs::remove_dir_all(&work)?;
     Ok(path)
 }
@@ -132,7 +125,5 @@ fn size(path: &Path) -> String {
 }
 
 fn must(command: &mut Command) -> io::Result<()> {
-    let program = command.get_program().display().to_string();
-    let failed = || io::Error::other(format!("{program} failed"));
-    cargo::succeeds(command).then_some(()).ok_or_else(failed)
+    cargo::run(command).map_err(io::Error::other)
 }

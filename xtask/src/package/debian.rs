@@ -5,22 +5,13 @@ use std::io;
 use std::path::Path;
 use std::process::Command;
 
-use super::build::{Package, VERSION};
+use super::build::{CAPI, CRATES, Package, VERSION};
 use super::release::SONAME;
 use super::tool::CARGO_DEB;
 use crate::cargo;
 use crate::context::root;
+use crate::files;
 use crate::step::Outcome;
-
-/// The crates, and the variants of their packages.
-const PACKAGES: [(&str, Option<&str>); 6] = [
-    ("wirelane-cli", None),
-    ("wirelane-query", None),
-    ("wirelane-bench", None),
-    ("wirelane-libpcap", None),
-    ("wirelane-capi", None),
-    ("wirelane-capi", Some("shared")),
-];
 
 /// Writes what only these packages contain: the changelog of the packages, and `wirelane.pc`.
 pub(super) fn stage(stage: &Path) -> io::Result<()> {
@@ -60,26 +51,29 @@ fn pkg_config() -> String {
     )
 }
 
+/// The options of cargo-deb for each package of a crate.
+const PROGRAM: &[&[&str]] = &[&[]];
+const LIBRARY: &[&[&str]] =
+    &[&["--multiarch", "same"], &["--multiarch", "same", "--variant", "shared"]];
+
 /// Makes the packages.
 pub(super) fn run(package: &Package) -> Outcome {
     let mut outcome = Outcome::default();
-    for (name, variant) in PACKAGES {
+    for name in CRATES {
         if !package.has(name) {
             outcome += Outcome::skip(format!("{name} is left out"));
             continue;
         }
-        let mut command = match CARGO_DEB.command() {
-            Ok(command) => command,
-            Err(note) => return package.context.unavailable(1, note),
-        };
-        command.args(["--no-build", "--locked", "-p", name, "-o"]).arg(&package.dist);
-        if name == "wirelane-capi" {
-            command.args(["--multiarch", "same"]);
+        // The header and the shared library are separate packages.
+        let variants = if name == CAPI { LIBRARY } else { PROGRAM };
+        for options in variants {
+            let mut command = match CARGO_DEB.command() {
+                Ok(command) => command,
+                Err(note) => return package.context.unavailable(1, note),
+            };
+            command.args(["--no-build", "--locked", "-p", name, "-o"]).arg(&package.dist);
+            outcome += Outcome::single(cargo::succeeds(command.args(*options)));
         }
-        if let Some(variant) = variant {
-            command.args(["--variant", variant]);
-        }
-        outcome += Outcome::single(cargo::succeeds(&mut command));
     }
     for library in package.results(".deb").iter().filter(|path| is_library(path)) {
         let added = add_shlibs(library, &package.stage.with_file_name("library"));
@@ -97,22 +91,16 @@ fn is_library(package: &Path) -> bool {
 /// cargo-deb cannot add it.
 fn add_shlibs(package: &Path, place: &Path) -> Result<(), String> {
     let failed = |error: io::Error| format!("{}: {error}", place.display());
-    match fs::remove_dir_all(place) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
-        _ => {}
-    }
+    files::remove(place).map_err(failed)?;
     let mut unpack = Command::new("dpkg-deb");
     unpack.arg("--raw-extract").arg(package).arg(place);
     let mut pack = Command::new("dpkg-deb");
     pack.args(["--root-owner-group", "--build"]).arg(place).arg(package);
     let (name, version) = SONAME.split_once(".so.").unwrap_or((SONAME, ""));
     let text = format!("{name} {version} {name}{version} (>= {VERSION})\n");
-    if !cargo::succeeds(&mut unpack) {
-        return Err(format!("{} cannot be unpacked", package.display()));
-    }
+    cargo::run(&mut unpack)?;
     fs::write(place.join("DEBIAN/shlibs"), text).map_err(failed)?;
-    let packed = cargo::succeeds(&mut pack);
-    packed.then_some(()).ok_or_else(|| format!("{} cannot be packed", package.display()))
+    cargo::run(&mut pack)
 }
 
 #[cfg(test)]
@@ -126,7 +114,7 @@ mod tests {
     /// A manifest cannot refer to the version of the workspace in a dependency.
     #[test]
     fn dependencies_among_packages_have_the_version_of_the_workspace() {
-        for (name, _) in PACKAGES {
+        for name in CRATES {
             let text = manifest(name);
             assert!(text.contains("[package.metadata.deb]") && text.contains(MAINTAINER), "{name}");
             let versions = text.split("(= ").skip(1).map(|rest| rest.split(')').next().unwrap());
@@ -138,7 +126,7 @@ mod tests {
 
     #[test]
     fn the_package_of_the_library_is_named_after_its_soname() {
-        let text = manifest("wirelane-capi");
+        let text = manifest(CAPI);
         let mut parts = VERSION.split('.');
         let version = format!("{}.{}", parts.next().unwrap(), parts.next().unwrap());
         assert_eq!(SONAME, format!("libwirelane.so.{version}"));

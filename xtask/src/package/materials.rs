@@ -1,18 +1,14 @@
 //! Bills of materials (a CycloneDX file per package), and checksums of all files.
 
 use std::fs;
-use std::path::Path;
 use std::process::Command;
 
 use super::build::{Package, VERSION};
 use super::tool::CARGO_CYCLONEDX;
 use crate::cargo;
 use crate::context::root;
+use crate::files::list;
 use crate::step::Outcome;
-
-/// The crates whose packages have a bill of materials.
-const CRATES: [&str; 5] =
-    ["wirelane-cli", "wirelane-query", "wirelane-bench", "wirelane-libpcap", "wirelane-capi"];
 
 /// Writes `CRATE-VERSION.cdx.json` for each crate.
 pub(super) fn run(package: &Package) -> Outcome {
@@ -24,7 +20,7 @@ pub(super) fn run(package: &Package) -> Outcome {
     command.args(["cyclonedx", "--format", "json", "--override-filename", NAME]);
     let succeeded = cargo::succeeds(&mut command);
     let mut outcome = Outcome::single(succeeded);
-    for name in CRATES.iter().filter(|name| package.has(name)) {
+    for name in package.crates() {
         let from = root().join("crates").join(name).join(FILE);
         let to = package.dist.join(format!("{name}-{VERSION}.cdx.json"));
         let copied = fs::copy(&from, &to);
@@ -32,19 +28,15 @@ pub(super) fn run(package: &Package) -> Outcome {
             copied.inspect_err(|error| println!("{}: {error}", from.display())).is_ok(),
         );
     }
-    remove(&root().join("crates"));
-    let _ = fs::remove_file(root().join("xtask").join(FILE));
+    let crates = list(&root().join("crates"));
+    for directory in crates.into_iter().chain([root().join("xtask")]) {
+        let _ = fs::remove_file(directory.join(FILE));
+    }
     outcome
 }
 
 const NAME: &str = "materials";
 const FILE: &str = "materials.json";
-
-fn remove(crates: &Path) {
-    for entry in fs::read_dir(crates).into_iter().flatten().flatten() {
-        let _ = fs::remove_file(entry.path().join(FILE));
-    }
-}
 
 /// Writes `SHA256SUMS`, for `sha256sum -c`.
 pub(super) fn sums(package: &Package) -> Outcome {

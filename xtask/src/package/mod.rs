@@ -17,8 +17,9 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::{fs, io};
 
-use self::build::Package;
+use self::build::{CRATES, Package};
 use crate::context::{Context, root};
+use crate::files;
 use crate::step::{Outcome, Step, summarize};
 
 const STEPS: [Step<Package>; 8] = [
@@ -41,7 +42,7 @@ pub(crate) struct Arguments {
     #[arg(value_name = "STEP", value_parser = STEPS.map(|step| step.name))]
     steps: Vec<String>,
     /// Leave out a package, such as wirelane-query, which takes half an hour to build
-    #[arg(long, value_name = "CRATE")]
+    #[arg(long, value_name = "CRATE", value_parser = CRATES)]
     except: Vec<String>,
     /// Afterwards, check the packages in `target/package/dist`, and install them in clean systems
     /// (as root, with mmdebstrap)
@@ -83,10 +84,7 @@ fn stage(package: &Package) -> Outcome {
 
 fn stage_all(stage: &Path) -> io::Result<()> {
     // Pages of removed subcommands must not stay.
-    match fs::remove_dir_all(stage) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
+    files::remove(stage)?;
     pages::manual(&stage.join("man"))?;
     pages::completions(&stage.join("completions"))?;
     debian::stage(stage)

@@ -1,18 +1,16 @@
 //! The programs and libraries of the packages, and static programs.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
-use super::build::{Package, VERSION};
+use super::build::{CAPI, Package, VERSION};
 use crate::cargo;
 use crate::context::target_directory;
+use crate::files;
 use crate::setup;
 use crate::step::Outcome;
 use crate::targets;
-
-/// Crates with programs and libraries that need no special linker options.
-const CRATES: [&str; 4] = ["wirelane-cli", "wirelane-bench", "wirelane-libpcap", "wirelane-query"];
 
 /// The name by which programs ask for `libwirelane`, as cargo-c makes it: before 1.0.0, minor
 /// versions are incompatible.
@@ -24,27 +22,29 @@ struct Static {
     /// The C compiler, which also links; C is in zstd only.
     compiler: &'static str,
     /// The Debian packages of the compiler.
-    packages: &'static [&'static str],
+    packages: &'static str,
 }
 
 const STATICS: [Static; 2] = [
-    Static { target: "x86_64-unknown-linux-musl", compiler: "musl-gcc", packages: &["musl-tools"] },
+    Static { target: "x86_64-unknown-linux-musl", compiler: "musl-gcc", packages: "musl-tools" },
     // zstd uses no function of the C library whose interface differs from musl's.
     Static {
         target: "aarch64-unknown-linux-musl",
         compiler: "aarch64-linux-gnu-gcc",
-        packages: &["gcc-aarch64-linux-gnu", "libc6-dev-arm64-cross"],
+        packages: "gcc-aarch64-linux-gnu libc6-dev-arm64-cross",
     },
 ];
 
 /// Builds the dynamic programs and the libraries.
 pub(super) fn run(package: &Package) -> Outcome {
     let mut build = cargo::stable(&["build", "--release", "--locked"]);
-    for name in CRATES.iter().filter(|name| package.has(name)) {
-        build.args(["-p", name]);
-    }
+    let programs = package.crates().filter(|name| *name != CAPI);
+    build.args(programs.flat_map(|name| ["-p", name]));
     let mut outcome = Outcome::single(cargo::succeeds(&mut build));
-    let library = ["rustc", "--release", "--locked", "-p", "wirelane-capi", "--lib"];
+    if !package.has(CAPI) {
+        return outcome;
+    }
+    let library = ["rustc", "--release", "--locked", "-p", CAPI, "--lib"];
     let mut library = cargo::stable(&library);
     library.args(["--crate-type", "cdylib", "--", "-Cstrip=symbols"]);
     library.arg(format!("-Clink-arg=-Wl,-soname,{SONAME}"));
@@ -63,12 +63,9 @@ pub(super) fn run_static(package: &Package) -> Outcome {
 
 impl Static {
     fn run(&self, package: &Package) -> Outcome {
-        if setup::find(self.compiler).is_none() {
-            setup::install(&package.context, self.packages);
-        }
-        if setup::find(self.compiler).is_none() {
-            let packages = self.packages.join(" ");
-            return package.context.unavailable(1, format!("needs the Debian packages {packages}"));
+        let programs = [(self.compiler, self.packages)];
+        if let Some(missing) = setup::missing(&package.context, &programs) {
+            return package.context.unavailable(1, missing.note);
         }
         if let Some(outcome) = targets::without(self.target) {
             return outcome;
@@ -85,17 +82,17 @@ impl Static {
         }
         let program = target_directory().join(self.target).join("release/wirelane");
         match self.pack(package, &program) {
-            Ok(_) => Outcome::single(true),
+            Ok(()) => Outcome::single(true),
             Err(error) => Outcome::failure(error),
         }
     }
 
     /// Packs the program, its pages and the licences: `wirelane-VERSION-TARGET.tar.zst`.
-    fn pack(&self, package: &Package, program: &Path) -> Result<PathBuf, String> {
+    fn pack(&self, package: &Package, program: &Path) -> Result<(), String> {
         let name = format!("wirelane-{VERSION}-{}", self.target);
         let tree = package.stage.with_file_name("static").join(&name);
         let failed = |error| format!("{}: {error}", tree.display());
-        let _ = fs::remove_dir_all(&tree);
+        files::remove(&tree).map_err(failed)?;
         fs::create_dir_all(&tree).map_err(failed)?;
         fs::copy(program, tree.join("wirelane")).map_err(failed)?;
         for file in ["LICENSE-APACHE", "LICENSE-MIT", "README.md", "CHANGELOG.md"] {
@@ -104,18 +101,10 @@ impl Static {
         let copy = |from: &str| {
             let mut copy = Command::new("cp");
             copy.arg("-r").arg(package.stage.join(from)).arg(&tree);
-            cargo::succeeds(&mut copy)
+            cargo::run(&mut copy)
         };
-        let archive = package.dist.join(format!("{name}.tar.zst"));
-        let mut tar = Command::new("tar");
-        // The same input makes the same archive.
-        tar.args(["--sort=name", "--owner=0", "--group=0", "--numeric-owner", "--mtime=@0"])
-            .args(["--use-compress-program=zstd -19 -q", "-cf"])
-            .arg(&archive)
-            .arg("-C")
-            .arg(tree.parent().unwrap_or(&tree))
-            .arg(&name);
-        let packed = copy("man") && copy("completions") && cargo::succeeds(&mut tar);
-        packed.then_some(archive).ok_or_else(|| format!("{name} cannot be packed"))
+        copy("man")?;
+        copy("completions")?;
+        package.pack(&tree, "zstd -19 -q").map(drop)
     }
 }

@@ -9,8 +9,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::str::FromStr;
 
-use crate::apt::{Apt, Scratch, create, list, run, unpack, write};
-use crate::cargo;
+use crate::apt::{Apt, Scratch, unpack};
+use crate::cargo::{self, run};
+use crate::files::{create, list, write};
 use crate::setup;
 
 /// The suite with Debian's most recent kernels, for any release of the machine.
