@@ -8,12 +8,14 @@ say() { echo "check: $*"; }
 fail() { echo "check: FAILED: $*" >&2; exit 1; }
 now() { date +%s.%N; }
 
-# Runs a command in a new network namespace with the interface lo.
-alone() { unshare --net sh -c "ip link set lo up; $*"; }
 # A packet on lo, again and again.
 packets='while sleep 0.1; do bash -c "echo > /dev/udp/127.0.0.1/9"; done'
+# Runs a command in a new network namespace with packets on its interface lo. Returns its status.
+alone() {
+    unshare --net sh -c "ip link set lo up; ($packets) & $*; status=\$?; kill \$!; exit \$status"
+}
 
-# Files that no package owns, before and after.
+# Files that a package may leave.
 files() { find / -xdev \( -path /proc -o -path /sys -o -path /dev -o -path /tmp -o -path /run \
     -o -path /var/lib/dpkg -o -path /var/cache -o -path /var/log -o -path /var/lib/apt \
     -o -path /packages -o -path /check.sh -o -path /var/lib/systemd \) -prune -o -print | sort; }
@@ -22,7 +24,7 @@ apt-get update -qq
 begin=$(now)
 apt-get install -y --no-install-recommends /packages/wirelane_*.deb > /tmp/install.log 2>&1 \
     || { cat /tmp/install.log; fail "apt-get install"; }
-alone "($packets) & wirelane capture -q -c 1 lo -w /tmp/first.pcapng; kill \$!" \
+alone "timeout 60 wirelane capture -q -c 1 lo -w /tmp/first.pcapng" \
     || fail "no first packet"
 say "apt-get install and the first packet: $(echo "$(now) $begin" | awk '{print $1 - $2}') s"
 [ -s /tmp/first.pcapng ] || fail "no packet"
@@ -79,7 +81,7 @@ run="setpriv --reuid wirelane --regid wirelane --clear-groups --inh-caps +net_ra
 run="$run --ambient-caps +net_raw --bounding-set -all,+net_raw"
 install -d -o wirelane -g wirelane /var/lib/wirelane/record
 record="$run wirelane record -q --config /etc/wirelane/record.conf packet:lo"
-alone "($packets) & timeout --preserve-status -s INT 2 $record /var/lib/wirelane/record/lo; kill \$!" \
+alone "timeout --preserve-status -s INT 2 $record /var/lib/wirelane/record/lo" \
     || fail "record"
 ls /var/lib/wirelane/record/lo/*.pcapng > /dev/null || fail "nothing recorded"
 
