@@ -7,8 +7,10 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::io;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
+
+use wirelane_testkit::links::{beside, links, places};
 
 use crate::cargo;
 use crate::context;
@@ -85,7 +87,11 @@ impl<'a> Copy<'a> {
         let text = fs::read_to_string(self.root.join(page))?;
         let images = text.split(" src=\"").skip(1).filter_map(|rest| rest.split('"').next());
         for file in links(&text).chain(images) {
-            self.linked(&beside(page, file.split('#').next().unwrap_or(file)))?;
+            let file = file.split('#').next().unwrap_or(file);
+            // Nothing is left of a link to a heading of the same page.
+            if !file.is_empty() {
+                self.linked(&beside(page, file))?;
+            }
         }
         let text = relink(&text, |link| {
             let is_program = self.programs.contains(&beside(page, link));
@@ -147,33 +153,6 @@ fn page_of(program: &Path) -> PathBuf {
     program.with_added_extension("md")
 }
 
-/// The places of links: their beginnings and ends, without those to other sites and to headings
-/// of the same page.
-fn places(text: &str) -> impl Iterator<Item = (usize, usize)> {
-    let inline = text.match_indices("](").filter_map(|(at, _)| {
-        let from = at + 2;
-        Some((from, from + text[from..].find(')')?))
-    });
-    // `[name]: path` at the beginning of a line.
-    let references = text.match_indices("]: ").filter_map(|(at, _)| {
-        let from = at + 3;
-        let line = text[..at].rfind('\n').map_or(0, |end| end + 1);
-        let to = from + text[from..].find('\n').unwrap_or(text.len() - from);
-        text[line..].starts_with('[').then_some((from, to))
-    });
-    let mut found: Vec<_> = inline.chain(references).collect();
-    found.sort_unstable();
-    found.retain(|&(from, to)| {
-        let link = &text[from..to];
-        !link.contains("://") && !link.starts_with('#')
-    });
-    found.into_iter()
-}
-
-fn links(text: &str) -> impl Iterator<Item = &str> {
-    places(text).map(|(from, to)| &text[from..to])
-}
-
 /// `text` with other links where `new` gives one.
 fn relink(text: &str, new: impl Fn(&str) -> Option<String>) -> String {
     let (mut result, mut end) = (String::new(), 0);
@@ -187,36 +166,19 @@ fn relink(text: &str, new: impl Fn(&str) -> Option<String>) -> String {
     result + &text[end..]
 }
 
-/// The path that `link` in `page` means, without `..`.
-fn beside(page: &Path, link: &str) -> PathBuf {
-    let mut path = page.parent().unwrap_or(Path::new("")).to_owned();
-    for part in Path::new(link).components() {
-        match part {
-            Component::ParentDir => drop(path.pop()),
-            Component::CurDir => {}
-            part => path.push(part),
-        }
-    }
-    path
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn links_are_found_and_replaced() {
+    fn links_are_replaced() {
         let text = "See [a](x/a.rs), [b](#b), [c](https://c) and [d].\n[d]: ../d.rs\n";
-        assert_eq!(links(text).collect::<Vec<_>>(), ["x/a.rs", "../d.rs"]);
         let text = relink(text, |link| link.starts_with('x').then(|| format!("{link}.md")));
         assert_eq!(text, "See [a](x/a.rs.md), [b](#b), [c](https://c) and [d].\n[d]: ../d.rs\n");
     }
 
     #[test]
-    fn links_are_relative_to_their_page() {
-        let path = |page: &str, link: &str| beside(Path::new(page), link).display().to_string();
-        assert_eq!(path("docs/c.md", "../crates/x/examples/a.c"), "crates/x/examples/a.c");
-        assert_eq!(path("README.md", "docs/c.md"), "docs/c.md");
+    fn examples_are_programs() {
         assert!(is_program(Path::new("crates/x/examples/a.c")));
         assert!(!is_program(Path::new("crates/x/src/a.rs")));
     }

@@ -16,6 +16,7 @@ pub mod files;
 pub mod installed;
 pub mod kernel;
 pub mod libpcap;
+pub mod links;
 pub mod memory;
 pub mod netns;
 pub mod oracle;

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::{Path, PathBuf};
+
+use wirelane_testkit::links::{beside, links};
 
 use super::document::documents;
 
@@ -32,8 +33,7 @@ fn the_summary_lists_every_page_once() {
     let (root, paths) = documents();
     let summary = root.join("docs/SUMMARY.md");
     let text = fs::read_to_string(&summary).unwrap();
-    let listed: Vec<_> =
-        links(&text).map(|link| beside(&summary, link).canonicalize().unwrap()).collect();
+    let listed: Vec<_> = links(&text).map(|link| beside(&summary, link)).collect();
     let missing: Vec<_> =
         paths.iter().filter(|path| **path != summary && !listed.contains(path)).collect();
     assert!(missing.is_empty(), "not in docs/SUMMARY.md: {missing:?}");
@@ -42,16 +42,6 @@ fn the_summary_lists_every_page_once() {
         listed.iter().collect::<BTreeSet<_>>().len(),
         "a page is listed twice"
     );
-}
-
-/// The targets of inline links, without those to other places.
-fn links(text: &str) -> impl Iterator<Item = &str> {
-    let targets = text.split("](").skip(1).filter_map(|rest| Some(rest.split_once(')')?.0));
-    targets.filter(|target| !target.contains("://"))
-}
-
-fn beside(path: &Path, link: &str) -> PathBuf {
-    path.parent().unwrap().join(link)
 }
 
 /// The names of headings in links, as GitHub and mdBook make them.
