@@ -2,7 +2,9 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+
+use wirelane_testkit::files;
 
 /// The most public types of the library `wirelane`. Each needs a program of users that names it.
 const MOST_TYPES: usize = 90;
@@ -38,10 +40,12 @@ fn a_type_with_two_paths_counts_once() {
 
 #[test]
 fn examples_use_only_the_public_api() {
-    let mut examples = rust_files(&root().join("examples"));
-    for crate_path in directories(&root().join("crates")) {
-        examples.extend(rust_files(&crate_path.join("examples")));
-    }
+    let crates = root().join("crates");
+    let mut examples = files::sources_below(&crates);
+    examples.retain(|path| {
+        let in_crate = path.strip_prefix(&crates).expect("below").components().nth(1);
+        in_crate.is_some_and(|folder| folder.as_os_str() == "examples")
+    });
     assert!(examples.len() > 5, "only {} examples were read", examples.len());
     for path in examples {
         let text = fs::read_to_string(&path).expect("an example");
@@ -67,22 +71,6 @@ fn path_of_type(line: &str) -> Option<&str> {
     let (kind, rest) = item.split_once(' ')?;
     let path = rest.split([' ', '<', '(']).next()?.trim_end_matches(':');
     matches!(kind, "struct" | "enum" | "trait" | "union").then_some(path)
-}
-
-fn directories(of: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(of).into_iter().flatten();
-    let paths = entries.map(|entry| entry.expect("an entry").path());
-    paths.filter(|path| path.is_dir()).collect()
-}
-
-/// The Rust files in `directory` and below it; none if there is no such directory.
-fn rust_files(directory: &Path) -> Vec<PathBuf> {
-    let mut files: Vec<_> =
-        directories(directory).iter().flat_map(|path| rust_files(path)).collect();
-    let entries = fs::read_dir(directory).into_iter().flatten();
-    let paths = entries.map(|entry| entry.expect("an entry").path());
-    files.extend(paths.filter(|path| path.extension().is_some_and(|it| it == "rs")));
-    files
 }
 
 fn root() -> &'static Path {

@@ -16,8 +16,8 @@ fn no_arm_has_an_if_let_guard() {
     let crates = root().join("crates");
     let is_source = |path: &Path| path.components().any(|part| part.as_os_str() == "src");
     let mut found = Vec::new();
-    for path in files::below(&crates) {
-        if is_source(&path) && path.extension().is_some_and(|extension| extension == "rs") {
+    for path in files::sources_below(&crates) {
+        if is_source(&path) {
             let text = fs::read_to_string(&path).expect("a source is text");
             let tokens = text.parse().expect("a source has tokens");
             found.extend(guards(tokens).map(|guard| format!("{}: {guard}", path.display())));

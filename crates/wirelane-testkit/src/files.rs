@@ -14,3 +14,11 @@ pub fn below(directory: &Path) -> Vec<PathBuf> {
     found.sort();
     found
 }
+
+/// The Rust sources below a directory, sorted by path.
+#[must_use]
+pub fn sources_below(directory: &Path) -> Vec<PathBuf> {
+    let mut found = below(directory);
+    found.retain(|path| path.extension().is_some_and(|extension| extension == "rs"));
+    found
+}

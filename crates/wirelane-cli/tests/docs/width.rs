@@ -16,19 +16,16 @@ fn lines_have_100_columns() {
     let (root, mut chapters) = documents();
     chapters.retain(|path| *path != root.join("README.md"));
     chapters.push(root.join("CHANGELOG.md"));
-    let is_source = |path: &Path| path.extension().is_some_and(|extension| extension == "rs");
-    let mut sources: Vec<_> = ["crates", "fuzz/fuzz_targets", "xtask"]
+    let sources = ["crates", "fuzz/fuzz_targets", "xtask"]
         .iter()
-        .flat_map(|it| files::below(&root.join(it)))
-        .collect();
-    sources.retain(|path| is_source(path));
+        .flat_map(|it| files::sources_below(&root.join(it)));
     let mut wide = Vec::new();
     collect(&root.join("README.md"), all, &mut wide);
     for name in ["ARCHITECTURE.md", "CONTRIBUTING.md"] {
         collect(&root.join(name), but_tables, &mut wide);
     }
     chapters.iter().for_each(|path| collect(path, in_document, &mut wide));
-    sources.iter().for_each(|path| collect(path, in_source, &mut wide));
+    sources.for_each(|path| collect(&path, in_source, &mut wide));
     assert!(wide.is_empty(), "wider than {COLUMNS} columns:\n{}", wide.join("\n"));
 }
 
