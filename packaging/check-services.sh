@@ -62,5 +62,7 @@ wirelane extract -q /var/lib/wirelane/record/v0 udp -w /tmp/all.pcapng
 [ "$(count /tmp/all.pcapng)" = '"delivered":400' ] || fail "record: $(count /tmp/all.pcapng)"
 # Flows that had not ended were only in memory.
 [ "$(wc -l < /var/lib/wirelane/flows/v0.jsonl)" -ge 200 ] || fail "flows"
+[ "$(stat -c '%U:%G %a' /var/lib/wirelane/flows/v0.jsonl)" = "root:wirelane 640" ] \
+    || fail "owner of the file of flows"
 ! grep -qv '^{' /var/lib/wirelane/flows/v0.jsonl || fail "other lines among the flows"
 say "services: killed and stuck, and no written packet is lost"
