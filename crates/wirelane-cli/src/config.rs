@@ -16,23 +16,28 @@ use crate::text_file;
 const LONGEST: u64 = 1 << 20;
 
 /// Inserts the options of the file that `--config` names into the words of a command line, after
-/// the name of the subcommand. `has` says whether a subcommand has a long option. `None` without
+/// the name of the subcommand. `options` lists the long options of a subcommand. `None` without
 /// `--config`.
 ///
 /// # Errors
 /// The file cannot be read, or a line is no option of the subcommand.
 pub(crate) fn expand(
     words: &[OsString],
-    has: impl Fn(&OsStr, &str) -> bool,
+    options: impl FnOnce(&OsStr) -> Vec<String>,
 ) -> Result<Option<Vec<OsString>>> {
     let [program, subcommand, rest @ ..] = words else { return Ok(None) };
-    let Some(path) = config_of(rest).filter(|_| has(subcommand, OPTION)) else { return Ok(None) };
+    let Some(path) = config_of(rest) else { return Ok(None) };
+    let options = options(subcommand);
+    let has = |name: &str| options.iter().any(|option| option == name);
+    if !has(OPTION) {
+        return Ok(None);
+    }
     let name = path.to_string_lossy();
     let text = text_file::read(Path::new(&path), LONGEST, "a file of options")?;
     let mut expanded = vec![program.clone(), subcommand.clone()];
     for (number, line) in (1..).zip(text.lines()) {
         let Some((key, value)) = split(line) else { continue };
-        if key == OPTION || !has(subcommand, key) {
+        if key == OPTION || !has(key) {
             let subcommand = subcommand.display();
             let cause = format!("`wirelane {subcommand}` has no option '{key}' for a file");
             let help = format!(
@@ -85,11 +90,16 @@ mod tests {
 
     fn expanded(words: &[&str]) -> Result<Option<Vec<String>>> {
         let words: Vec<OsString> = words.iter().map(OsString::from).collect();
-        let has = |subcommand: &OsStr, option: &str| {
-            subcommand == "record" && ["config", "max-bytes", "wait", "trigger"].contains(&option)
+        let options = |subcommand: &OsStr| {
+            let options: &[_] = if subcommand == "record" {
+                &["config", "max-bytes", "wait", "trigger"]
+            } else {
+                &[]
+            };
+            options.iter().map(|&option| option.to_owned()).collect()
         };
         let text = |words: Vec<OsString>| words.iter().map(|w| w.display().to_string()).collect();
-        expand(&words, has).map(|words| words.map(text))
+        expand(&words, options).map(|words| words.map(text))
     }
 
     #[test]

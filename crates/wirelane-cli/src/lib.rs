@@ -89,7 +89,7 @@ enum Command {
 pub fn main() -> ExitCode {
     prepare();
     let words: Vec<_> = std::env::args_os().collect();
-    let expanded = match config::expand(&words, has_option) {
+    let expanded = match config::expand(&words, long_options) {
         Ok(expanded) => expanded,
         Err(error) => return report(&error),
     };
@@ -156,13 +156,13 @@ pub fn command() -> clap::Command {
     Cli::command()
 }
 
-/// Whether a subcommand has this long option.
-fn has_option(subcommand: &OsStr, option: &str) -> bool {
+/// The long options of a subcommand.
+fn long_options(subcommand: &OsStr) -> Vec<String> {
     let mut command = Cli::command();
     command.build();
     let subcommand = command.get_subcommands().find(|one| subcommand == one.get_name());
-    let mut arguments = subcommand.into_iter().flat_map(clap::Command::get_arguments);
-    arguments.any(|argument| argument.get_long() == Some(option))
+    let arguments = subcommand.into_iter().flat_map(clap::Command::get_arguments);
+    arguments.filter_map(clap::Arg::get_long).map(str::to_owned).collect()
 }
 
 /// Parses `words`, or `expanded` words with the options of a file. If the first word names a
