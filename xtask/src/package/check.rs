@@ -89,7 +89,9 @@ fn install_in(
 ) -> Result<Outcome, String> {
     let failed = |error: std::io::Error| format!("{}: {error}", root.display());
     cargo::run(
-        Command::new("mmdebstrap")
+        // Its mounts end with it.
+        Command::new("unshare")
+            .args(["--mount", "--mount-proc", "--pid", "--fork", "--kill-child", "mmdebstrap"])
             .args(["--quiet", "--variant=minbase", "--include=man-db,bash-completion,iproute2"])
             .arg(suite)
             .arg(root),
@@ -119,7 +121,7 @@ fn services(root: &Path, package: &Package) -> Result<Outcome, String> {
     const INSTALL: &str = "apt-get install -y -qq --no-install-recommends \
                            systemd-sysv dbus /packages/wirelane_*.deb";
     const UNIT: &str = "[Service]\nType=oneshot\nExecStart=sh /check-services.sh\n\
-                        StandardOutput=file:/result\nExecStopPost=systemctl poweroff\n\
+                        StandardOutput=append:/result\nExecStopPost=systemctl poweroff\n\
                         [Install]\nWantedBy=multi-user.target\n";
     if setup::find("systemd-nspawn").is_none() {
         let note = "services are not run: needs systemd-nspawn (package systemd-container)";
@@ -139,7 +141,7 @@ fn services(root: &Path, package: &Package) -> Result<Outcome, String> {
         .args(["--private-network", "--console=pipe", "-D"])
         .arg(root)
         .stdin(Stdio::null());
-    // The result is in the file, however the container ends.
+    // The result is in the file, however the container ends. The end of the system appends to it.
     let _ = cargo::succeeds(&mut enable) && cargo::succeeds(&mut boot);
     let result = fs::read_to_string(root.join("result")).unwrap_or_default();
     println!("{result}");
