@@ -65,9 +65,11 @@ pub(crate) fn run_live<W: LiveWorker>(
     service.ready(&format!("{} {names}", start.command));
     watch(&start, &session, &monitor, show, (&mut service, started));
     service.stopping();
+    let notes_at_opening = monitor.ports().iter().flat_map(|port| port.notes.clone()).collect();
     // Stop answering requests before queues and files are closed.
     drop((control, monitor));
-    let (summary, errors) = summarize(session.join(), started)?;
+    let (mut summary, errors) = summarize(session.join(), started)?;
+    summary.notes_at_opening = notes_at_opening;
     start.conclude(summary, errors)
 }
 

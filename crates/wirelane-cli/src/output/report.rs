@@ -10,13 +10,14 @@ use wirelane::stats::QueueStats;
 
 use super::flows::{FlowSummary, PacketSummary};
 use super::headline::{Loss, Remedies};
+use super::notes::{self, SummaryNote};
 use super::sent::SendSummary;
 use super::store::StoreSummary;
 use super::summary::{
     Coalesced, Cpu, FrameSummary, OutputDescription, Segmented, Summary, SummaryTotals,
 };
 use super::table::TextTable;
-use super::{counter, grouped, line, note, notes, plural, printable, scaled, sized};
+use super::{counter, grouped, line, note, plural, printable, scaled, sized};
 
 /// Most queues in the table without -v.
 const QUEUES: usize = 16;
@@ -131,9 +132,9 @@ impl SummaryReport<'_> {
         }
     }
 
-    /// Prints further notes, each one once; without -v, those on lost packets and a few others.
+    /// Prints further notes, each one once; without -v, those of the run and a few others.
     fn print_notes(&self) {
-        let Summary { ports, sent, store, order, .. } = self.summary;
+        let Summary { ports, notes_at_opening, sent, store, order, .. } = self.summary;
         let mut notes: Vec<(&str, Vec<&str>)> = Vec::new();
         for port in ports {
             for note in &port.notes {
@@ -151,18 +152,20 @@ impl SummaryReport<'_> {
                 }
                 of => of.join(", "),
             };
-            format!("{of}: {text}")
+            let of_run = !notes_at_opening.iter().any(|note| note == text);
+            SummaryNote { text: format!("{of}: {text}"), of_run }
         };
         let mut notes: Vec<_> = notes.into_iter().map(of_port).collect();
-        notes.extend(sent.iter().filter_map(SendSummary::note));
-        notes.extend(store.iter().flat_map(StoreSummary::notes));
+        notes.extend(sent.iter().filter_map(SendSummary::note).map(SummaryNote::of_run));
+        notes.extend(store.iter().flat_map(StoreSummary::detours).map(SummaryNote::of_opening));
+        notes.extend(store.iter().flat_map(StoreSummary::notes).map(SummaryNote::of_run));
         if let Some(order) = order.as_ref().filter(|order| order.violations > 0) {
-            notes.push(format!(
+            notes.push(SummaryNote::of_run(format!(
                 "{} packets arrived more than {} ms late and are out of order in the file; \
                  `wirelane merge` sorts them",
                 grouped(order.violations),
                 order.lateness_ms
-            ));
+            )));
         }
         notes::shown(notes, self.verbose).iter().for_each(note);
     }

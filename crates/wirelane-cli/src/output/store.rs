@@ -187,10 +187,10 @@ impl StoreSummary {
         format!(" → {name} ({}, {bytes})", plural(segments.into(), "segment"))
     }
 
-    /// The rest of the summary's notes, a line each.
+    /// What happened meanwhile, a line each.
     pub(super) fn notes(&self) -> Vec<String> {
         let Self { stored, trigger, .. } = self;
-        let mut notes: Vec<_> = self.detours().collect();
+        let mut notes = Vec::new();
         if stored.deleted_segments > 0 {
             let (segments, bytes) = (stored.deleted_segments, sized(stored.deleted_bytes));
             notes.push(format!("{}, {bytes}, deleted for the limits", plural(segments, "segment")));

@@ -33,6 +33,9 @@ pub(crate) struct Summary {
     version: &'static str,
     pub(super) elapsed_s: f64,
     pub(super) ports: Vec<PortInfo>,
+    /// The notes that the ports had before the command ran.
+    #[serde(skip)]
+    pub(crate) notes_at_opening: Vec<String>,
     #[serde(flatten)]
     pub(super) counts: SummaryCounters,
     pub(super) frames: FrameSummary,
@@ -363,6 +366,7 @@ impl Summary {
             version: env!("CARGO_PKG_VERSION"),
             elapsed_s: started.elapsed().as_secs_f64(),
             ports: Vec::new(),
+            notes_at_opening: Vec::new(),
             counts: SummaryCounters::of(reading),
             frames: FrameSummary {
                 pool: frames.pool,
