@@ -1,11 +1,9 @@
 //! Values that several commands take.
 
 use std::path::Path;
-use std::str::FromStr;
 use std::time::Duration;
 
 use clap::{ArgAction, Args};
-use wirelane::internal::frame::Protocols;
 use wirelane::internal::memory;
 use wirelane::pcap::{Compression, CompressionOptions, Section, WriterOptions, parse_size};
 use wirelane::{Error, QueueSet, Result};
@@ -14,36 +12,14 @@ use wirelane::{Error, QueueSet, Result};
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Masks {
     /// RX queues to select: all, none, or a list such as 0,2-3
-    #[arg(long, value_name = "QUEUES", value_parser = queues, default_value = "all")]
+    #[arg(long, value_name = "QUEUES", default_value = "all")]
     pub(crate) rx_queues: QueueSet,
     /// TX queues to select (packets that the host sends): all, none, or a list
-    #[arg(long, value_name = "QUEUES", value_parser = queues, default_value = "all")]
+    #[arg(long, value_name = "QUEUES", default_value = "all")]
     pub(crate) tx_queues: QueueSet,
     /// Whether to select packets tied to no queue
     #[arg(long, value_name = "on|off", value_parser = switch, default_value = "on", action = ArgAction::Set)]
     pub(crate) other: bool,
-}
-
-/// `all`, `none` or a list of queues.
-///
-/// # Errors
-/// The text is no such value; the message says what to write.
-pub fn queues(text: &str) -> Result<QueueSet, String> {
-    parsed(text)
-}
-
-/// A value of a library, as the library reads it.
-///
-/// # Errors
-/// The text is no such value; the message says what to write.
-pub(crate) fn parsed<T: FromStr<Err = Error>>(text: &str) -> Result<T, String> {
-    text.parse().map_err(reason)
-}
-
-/// Why a value was refused, without the parts of the message that clap adds itself.
-pub fn reason(error: wirelane::Error) -> String {
-    let help = error.next_step().map(|help| format!("; {help}")).unwrap_or_default();
-    format!("{}{help}", error.cause())
 }
 
 /// A number above 0, as in `1000`, `10k`, `5M` (units of 1000).
@@ -113,11 +89,6 @@ pub(crate) fn switch(text: &str) -> Result<bool, String> {
     }
 }
 
-/// `tcp`, `udp`, `tcp,udp`, `on` or `off`.
-pub(crate) fn protocols(text: &str) -> Result<Protocols, String> {
-    text.parse().map_err(|error: Error| error.next_step().unwrap_or(error.cause()).to_owned())
-}
-
 /// Bytes, as in `1500`, `64k`, `10M`, `1G` (units of 1024).
 ///
 /// # Errors
@@ -158,8 +129,8 @@ impl Compress {
 }
 
 /// As [`CompressionOptions::parse`].
-pub(crate) fn compress(text: &str) -> Result<Compress, String> {
-    CompressionOptions::parse(text).map(Compress).map_err(|error| reason(error.into()))
+pub(crate) fn compress(text: &str) -> Result<Compress> {
+    Ok(Compress(CompressionOptions::parse(text)?))
 }
 
 /// Options for writing `path`, compressed as `compress` says, or else as the suffix says.

@@ -1,5 +1,7 @@
 //! Errors in the arguments, as `clap` finds them, in the form of all errors.
 
+use std::error::Error as StdError;
+
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use wirelane::Error;
 
@@ -26,8 +28,7 @@ pub(crate) fn error(error: &clap::Error) -> Error {
         }
         (ErrorKind::ValueValidation, Some(argument)) => {
             let value = text(ContextKind::InvalidValue).unwrap_or_default();
-            let reason = std::error::Error::source(error).map(ToString::to_string);
-            refused(argument, value, &reason.unwrap_or_default())
+            refused(argument, value, StdError::source(error))
         }
         (ErrorKind::ArgumentConflict, Some(argument)) => {
             let others = list(ContextKind::PriorArg);
@@ -82,13 +83,20 @@ fn or(words: &[String]) -> String {
 }
 
 /// A value that a parser has refused, which says why, what to write, or both.
-fn refused(argument: &str, value: &str, reason: &str) -> Error {
+fn refused(argument: &str, value: &str, source: Option<&(dyn StdError + 'static)>) -> Error {
+    let of_library = source.and_then(|source| source.downcast_ref::<Error>());
+    let text = source.map(ToString::to_string).unwrap_or_default();
+    let reason = of_library.map_or(text.as_str(), Error::cause);
     if let Some(range) = reason.strip_prefix(&format!("{value} is not in ")) {
         let range = range.replace("..=", " to ").replace("..", " to ");
         return Error::usage(argument, format!("'{value}' is out of range"))
             .help(format!("write {range}"));
     }
-    let (cause, help) = match reason.split_once("; ") {
+    let parts = match of_library {
+        Some(error) => error.next_step().map(|help| (reason, help)),
+        None => reason.split_once("; "),
+    };
+    let (cause, help) = match parts {
         Some((cause, help)) => (cause, help),
         None if reason.starts_with("write ") => ("", reason),
         None if reason.contains("digit found in string") => ("", "write a whole number"),

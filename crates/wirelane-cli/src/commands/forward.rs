@@ -54,7 +54,7 @@ pub(crate) struct ForwardArgs {
     #[command(flatten)]
     interface: InterfaceArgs,
     /// RX queues to forward from: all, none, or a list such as 0,2-3
-    #[arg(long, value_name = "QUEUES", value_parser = args::queues, default_value = "all")]
+    #[arg(long, value_name = "QUEUES", default_value = "all")]
     rx_queues: QueueSet,
     /// Forward received packets that are tied to no queue
     #[arg(long, value_name = "on|off", value_parser = args::switch, default_value = "on", action = ArgAction::Set)]
@@ -69,7 +69,7 @@ pub(crate) struct ForwardArgs {
     /// Put a queueing discipline in front of every TX queue: noqueue[:N], fifo, bulk[:N],
     /// pfifo_fast[:N] or lockless[:nobypass]. Append as needed: ,limit=1000 (packets) ,limit=256k
     /// (bytes) ,bql=on ,tsq=128k ,enqueue=batch
-    #[arg(long, value_name = "SPEC", value_parser = args::parsed::<QdiscSpec>)]
+    #[arg(long, value_name = "SPEC")]
     qdisc: Option<QdiscSpec>,
     /// How to choose a packet's TX queue: explicit (the number of its RX queue), flow (a hash of
     /// addresses and ports) or cpu
@@ -79,13 +79,13 @@ pub(crate) struct ForwardArgs {
     /// (on). Lets the stack behind a TAP device send frames of up to 64 KB. For one port only:
     /// PORT?gso=PROTOCOLS&gso_max=BYTES
     #[arg(long, value_name = "PROTOCOLS", num_args = 0..=1, default_missing_value = "on",
-          require_equals = true, value_parser = args::protocols)]
+          require_equals = true)]
     gso: Option<Protocols>,
     /// Merge consecutive packets of a flow on receipt: tcp, udp or both (on). A TAP device gets
     /// frames of up to 64 KB; ports that cannot send such frames get packets again. For one port
     /// only: PORT?gro=PROTOCOLS
     #[arg(long, value_name = "PROTOCOLS", num_args = 0..=1, default_missing_value = "on",
-          require_equals = true, value_parser = args::protocols)]
+          require_equals = true)]
     gro: Option<Protocols>,
     /// Size of the receive ring of each queue, in bytes
     #[arg(long, value_name = "SIZE", value_parser = args::memory, help_heading = "Machine")]

@@ -4,7 +4,6 @@ use clap::Args;
 use wirelane::Result;
 use wirelane::internal::frame::Protocols;
 
-use crate::args;
 use crate::control;
 use crate::control::request::{ControlRequest, OffloadChange, PortOffload};
 use crate::control::settings::PortSettings;
@@ -23,10 +22,10 @@ pub(crate) struct OffloadArgs {
     #[arg(long, value_name = "N")]
     port: Option<usize>,
     /// Segment frames longer than the MTU that leave through this port
-    #[arg(long, value_name = "PROTOCOLS", value_parser = args::protocols)]
+    #[arg(long, value_name = "PROTOCOLS")]
     gso: Option<Protocols>,
     /// Merge packets received on this port
-    #[arg(long, value_name = "PROTOCOLS", value_parser = args::protocols)]
+    #[arg(long, value_name = "PROTOCOLS")]
     gro: Option<Protocols>,
     /// Longest frame to build or accept, in bytes
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(576..=65_535))]

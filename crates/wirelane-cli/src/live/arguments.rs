@@ -28,7 +28,7 @@ pub(crate) struct SessionArgs {
     #[arg(long, value_name = "TIME", value_parser = args::duration, help_heading = "Limits")]
     pub(crate) duration: Option<Duration>,
     /// Pin the threads to these CPUs, in turn
-    #[arg(long, value_name = "CPUS", value_parser = args::queues, help_heading = "Machine")]
+    #[arg(long, value_name = "CPUS", help_heading = "Machine")]
     cpus: Option<QueueSet>,
     /// Switch to this user (a name or UID:GID) once the port is open [default: the user who called
     /// sudo]

@@ -95,7 +95,7 @@ pub struct SocketsSuite {
     #[arg(long, value_name = "N", value_parser = args::count)]
     rate: Option<u64>,
     /// Pin the threads to these CPUs, in turn
-    #[arg(long, value_name = "CPUS", value_parser = args::queues)]
+    #[arg(long, value_name = "CPUS")]
     cpus: Option<QueueSet>,
 }
 

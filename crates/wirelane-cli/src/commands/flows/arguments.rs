@@ -53,8 +53,7 @@ pub(crate) struct FlowsArgs {
     pub(super) files: FileArgs,
     /// Send flows to a collector by IPFIX: udp://HOST:PORT or tcp://HOST:PORT; may be given more
     /// than once
-    #[arg(long, value_name = "URL", value_parser = args::parsed::<Collector>,
-          help_heading = "Output")]
+    #[arg(long, value_name = "URL", help_heading = "Output")]
     pub(super) ipfix: Vec<Collector>,
     /// What flows become on standard output [default: table on a terminal, else json; of packets
     /// json, with -w - arrow]

@@ -9,7 +9,6 @@ use wirelane::Error;
 use wirelane_lab::Side;
 
 use super::name::{CommandFailure, Name};
-use crate::args;
 use crate::output;
 
 /// Run a command in one end of a lab.
@@ -22,7 +21,7 @@ pub(crate) struct ExecArgs {
     #[command(flatten)]
     lab: Name,
     /// Which end of the lab: a or b
-    #[arg(value_name = "a|b", value_parser = args::parsed::<Side>)]
+    #[arg(value_name = "a|b")]
     side: Side,
     /// The command and its arguments, after --
     #[arg(

@@ -43,7 +43,7 @@ pub(crate) struct UpArgs {
     #[arg(long, value_name = "BYTES", default_value_t = 1500)]
     mtu: u32,
     /// IPv4 network: a gets its first address, b the second
-    #[arg(long, value_name = "NETWORK", value_parser = args::parsed::<Network>, default_value = "10.87.0.0/24")]
+    #[arg(long, value_name = "NETWORK", default_value = "10.87.0.0/24")]
     ipv4: Network,
     /// IPv6 network, likewise; off keeps the kernel from sending anything by itself
     #[arg(long, value_name = "NETWORK|off", value_parser = optional_network, default_value_t = Optional(Some(IPV6_NETWORK)))]
@@ -54,7 +54,7 @@ pub(crate) struct UpArgs {
     offloads: Option<Optional<Offloads>>,
     /// Put the network stack of a, b or both behind a TAP device (tap-a, tap-b) for
     /// `wirelane forward tap:…`
-    #[arg(long, value_name = "a|b|both", value_parser = args::parsed::<Taps>, default_value = "neither", hide_default_value = true)]
+    #[arg(long, value_name = "a|b|both", default_value = "neither", hide_default_value = true)]
     tap: Taps,
     /// Print one JSON object (schema wirelane.lab/1)
     #[arg(long)]
@@ -183,13 +183,13 @@ impl<T: std::fmt::Display> std::fmt::Display for Optional<T> {
     }
 }
 
-fn optional_network(text: &str) -> Result<Optional<Network>, String> {
-    if text == "off" { Ok(Optional(None)) } else { Ok(Optional(Some(args::parsed(text)?))) }
+fn optional_network(text: &str) -> Result<Optional<Network>> {
+    if text == "off" { Ok(Optional(None)) } else { Ok(Optional(Some(text.parse()?))) }
 }
 
-fn offloads(text: &str) -> Result<Optional<Offloads>, String> {
+fn offloads(text: &str) -> Result<Optional<Offloads>> {
     if text == "kernel" {
         return Ok(Optional(None));
     }
-    Ok(Optional(Some(args::parsed(text)?)))
+    Ok(Optional(Some(text.parse()?)))
 }

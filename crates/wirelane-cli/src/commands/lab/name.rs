@@ -4,13 +4,11 @@ use clap::Args;
 use wirelane::Error;
 use wirelane_lab::NamedLab;
 
-use crate::args;
-
 /// Which lab.
 #[derive(Args, Clone, Debug)]
 pub(super) struct Name {
     /// Name of the lab
-    #[arg(long = "name", value_name = "NAME", value_parser = named, default_value = NamedLab::DEFAULT)]
+    #[arg(long = "name", value_name = "NAME", value_parser = NamedLab::new, default_value = NamedLab::DEFAULT)]
     pub(super) lab: NamedLab,
 }
 
@@ -24,8 +22,4 @@ impl From<Error> for CommandFailure {
     fn from(error: Error) -> Self {
         Self { error, status: None }
     }
-}
-
-pub(super) fn named(text: &str) -> Result<NamedLab, String> {
-    NamedLab::new(text).map_err(args::reason)
 }

@@ -7,7 +7,6 @@ use serde::Serialize;
 use wirelane::Result;
 use wirelane_lab::{InterfaceStatus, LabStatus, NamedLab, Process, SiteStatus, State};
 
-use super::name::named;
 use crate::output;
 
 /// The name of the JSON object's shape.
@@ -17,7 +16,7 @@ pub(super) const SCHEMA: &str = "wirelane.lab/1";
 #[derive(Args, Clone, Debug)]
 pub(crate) struct StatusArgs {
     /// Name of the lab [default: all labs]
-    #[arg(long = "name", value_name = "NAME", value_parser = named)]
+    #[arg(long = "name", value_name = "NAME", value_parser = NamedLab::new)]
     lab: Option<NamedLab>,
     /// Print one JSON object (schema wirelane.lab/1)
     #[arg(long)]

@@ -113,7 +113,7 @@ pub(crate) struct NdrArgs {
     #[arg(long, value_name = "N", help_heading = "Machine")]
     pub(super) threads: Option<usize>,
     /// Pin the threads to these CPUs, in turn
-    #[arg(long, value_name = "CPUS", value_parser = args::queues, help_heading = "Machine")]
+    #[arg(long, value_name = "CPUS", help_heading = "Machine")]
     pub(super) cpus: Option<QueueSet>,
     /// Send even by an interface that carries your own SSH connection
     #[arg(long, help_heading = "Machine")]

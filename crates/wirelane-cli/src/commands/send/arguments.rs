@@ -58,12 +58,11 @@ pub(crate) struct SendArgs {
     #[command(flatten)]
     pub(super) rewrite: RewriteArgs,
     /// Who sends: auto, sockets or kernel
-    #[arg(long, value_name = "ENGINE", value_parser = args::parsed::<SendEngine>,
-          default_value = "auto", help_heading = "Machine")]
+    #[arg(long, value_name = "ENGINE", default_value = "auto", help_heading = "Machine")]
     pub(super) engine: SendEngine,
     /// Segment TCP and UDP packets longer than the MTU: tcp, udp or both (on)
     #[arg(long, value_name = "PROTOCOLS", num_args = 0..=1, default_missing_value = "on",
-          require_equals = true, value_parser = args::protocols, help_heading = "Machine")]
+          require_equals = true, help_heading = "Machine")]
     pub(super) gso: Option<Protocols>,
     /// Send through an interface even if your own SSH connection comes through it
     #[arg(long, help_heading = "Machine")]

@@ -18,7 +18,7 @@ use crate::args;
 #[command(next_help_heading = "Replay")]
 pub(crate) struct ReplayArgs {
     /// Send so many times as fast as the file: 2x, 0.5x, 3/2x or 200%
-    #[arg(long, value_name = "FACTOR", value_parser = args::parsed::<Speed>)]
+    #[arg(long, value_name = "FACTOR")]
     speed: Option<Speed>,
     /// Send the files so often; 0 for without end
     #[arg(long = "loop", value_name = "N")]
@@ -32,7 +32,7 @@ pub(crate) struct ReplayArgs {
     max_gap: Option<Duration>,
     /// What becomes of packets that a snap length has cut: sent with zeros at their end and new
     /// checksums (pad, the default), not sent (skip), or sent as short as they are (send)
-    #[arg(long, value_name = "HOW", value_parser = args::parsed::<TruncatedPackets>)]
+    #[arg(long, value_name = "HOW")]
     cut: Option<TruncatedPackets>,
     /// Ethernet header for packets that have none, such as those of raw IP or of the interface
     /// "any"
