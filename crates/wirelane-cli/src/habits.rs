@@ -17,8 +17,8 @@ use crate::text_file;
 /// As tcpdump writes them.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct HabitArgs {
-    /// Capture from PORT, which may also stand in front of the filter without -i; again for another
-    /// one. A number is that of -D
+    /// Capture from PORT, which may also stand in front of the filter without -i; may be repeated.
+    /// PORT may be a number from -D
     #[arg(short = 'i', long = "interface", value_name = "PORT", conflicts_with = "read")]
     interfaces: Vec<OsString>,
     /// List the interfaces, and end
@@ -108,8 +108,8 @@ impl HabitArgs {
 /// The port as tcpdump takes it, for commands whose first word is a port.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct InterfaceArgs {
-    /// The port, which may also stand first without -i; again for another one. A number is that of
-    /// `wirelane capture -D`
+    /// The port, which may also stand first without -i; a command of two ports takes -i twice. PORT
+    /// may be a number from `wirelane capture -D`
     #[arg(short = 'i', long = "interface", value_name = "PORT")]
     interfaces: Vec<OsString>,
 }

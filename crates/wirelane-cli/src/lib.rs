@@ -166,8 +166,8 @@ fn long_options(subcommand: &OsStr) -> Vec<String> {
 }
 
 /// Parses `words`, or `expanded` words with the options of a file. If the first word names a
-/// subcommand, only its options are built. Help and misspelt words need the options of all
-/// subcommands.
+/// subcommand, only its options are built. Help, and a word that is no subcommand, need the
+/// options of all.
 fn parse(words: &[OsString], expanded: Option<Vec<OsString>>) -> Result<Cli, clap::Error> {
     // Options of the command line come after those of the file.
     let mut command = Cli::command().args_override_self(expanded.is_some());

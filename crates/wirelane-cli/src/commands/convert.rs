@@ -22,7 +22,7 @@ use crate::time_span::{self, TimePoint, TimeSpan};
 /// The suffix of OUT chooses both: .pcap, .pcapng, and .gz, .lz4 or .zst to compress. IN may be any
 /// of them, whatever its name. Packets keep their order. Comments, interfaces and their counters,
 /// other options, names, secrets for decryption and custom blocks are kept; a pcap file has no
-/// place for them, and what it lacks is told.
+/// place for them, and the summary says what it lacks.
 ///
 /// If IN is damaged, everything before the damage is written and the exit status is 1. ^C ends the
 /// command: OUT then holds what was written so far, and the exit status is 1. SIGUSR1 prints the

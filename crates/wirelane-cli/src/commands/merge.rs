@@ -17,7 +17,7 @@ use crate::args;
 /// `wirelane capture --split`. Packets with equal times keep the order in which the files are
 /// given. Every interface keeps its description, queue and counters. Comments, other options,
 /// names, secrets for decryption and custom blocks are kept. A pcap file (-w all.pcap) has one link
-/// type and none of these; what is left out is told.
+/// type and none of these; the summary says what is left out.
 ///
 /// If a file is damaged, everything before the damage is merged and the exit status is 1. ^C ends
 /// the merge: the output then holds what was merged so far, and the exit status is 1. SIGUSR1

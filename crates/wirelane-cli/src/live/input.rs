@@ -21,14 +21,14 @@ use crate::steering::{self, Diversion, Purpose, SteeringArgs};
 pub(crate) struct InputArgs {
     #[command(flatten)]
     masks: Masks,
-    /// Only packets that the host receives (in), or only those that it sends (out)
+    /// Take only packets that the host receives (in) or sends (out), or both (inout)
     #[arg(short = 'Q', long, value_name = "in|out|inout", conflicts_with_all = ["rx_queues", "tx_queues", "other"])]
     direction: Option<HostDirection>,
     /// Keep at most N bytes of each packet; 0 keeps all
     #[arg(short = 's', long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=262_144), default_value_t = OpenOptions::MAX_SNAPLEN, help_heading = "Limits")]
     snaplen: u32,
-    /// No promiscuous mode: leave out packets for other hosts. Otherwise the interface is in it
-    /// until the command ends
+    /// Leave out packets for other hosts. Otherwise the interface is in promiscuous mode until the
+    /// command ends
     #[arg(short = 'p', long = "no-promiscuous-mode", help_heading = "Machine")]
     not_promiscuous: bool,
     /// As it is anyway

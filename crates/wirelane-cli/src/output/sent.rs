@@ -123,7 +123,7 @@ impl SendSummary {
         let moved = self.moved_s;
         (self.moves > 0).then(|| {
             format!(
-                "the rate could not be had: packets left up to {moved:.3} s later than scheduled"
+                "the rate was not reached: packets left up to {moved:.3} s later than scheduled"
             )
         })
     }

@@ -8,7 +8,7 @@ use wirelane_testkit::{packets, privileged};
 
 use super::*;
 
-/// Most columns of a line, and lines of an error.
+/// The most columns of a line, and the most lines of an error.
 const COLUMNS: usize = 80;
 const LINES: usize = 2;
 

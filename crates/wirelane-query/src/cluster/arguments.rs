@@ -17,7 +17,7 @@ pub(crate) struct SchedulerArgs {
     /// Where clients and executors connect; port 0 takes a free one
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:50050")]
     pub(crate) listen: SocketAddr,
-    /// Take an executor for lost that was silent for so long; queries that run then fail
+    /// Take an executor for lost that was silent for TIME; queries that run then fail
     #[arg(long, value_name = "TIME", default_value = "20s", value_parser = silence)]
     pub(crate) executor_timeout: Duration,
     /// Say what it does

@@ -35,7 +35,7 @@ pub(crate) struct QueryArgs {
     /// List the ready queries
     #[arg(long)]
     pub(crate) list: bool,
-    /// Of a ready query: at most so many rows
+    /// Of a ready query: at most N rows
     #[arg(long, value_name = "N", default_value_t = 20)]
     pub(crate) top: u64,
     /// Of a ready query: flows that began at this time or later (2026-11-23T14:03:05Z, -5m)

@@ -33,16 +33,16 @@ pub(crate) struct SinkArgs {
     /// What rows become on standard output
     #[arg(long, value_name = "FORMAT", default_value = "arrow")]
     pub(crate) format: RowFormat,
-    /// End a file when it is about so large
+    /// End a file when it is about SIZE large
     #[arg(long, value_name = "SIZE", default_value = "128M", value_parser = size)]
     pub(crate) size: usize,
-    /// End a file when its first row came so long ago
+    /// End a file TIME after its first row
     #[arg(long, value_name = "TIME", default_value = "5m", value_parser = duration)]
     pub(crate) rotate: Duration,
-    /// Keep so much in memory while the store is away; rows beyond it are counted
+    /// Keep at most SIZE in memory while the store is away; rows beyond it are counted
     #[arg(long, value_name = "SIZE", default_value = "512M", value_parser = size)]
     pub(crate) spool: usize,
-    /// At the end, wait so long for a store that is away
+    /// At the end, wait at most TIME for a store that is away
     #[arg(long, value_name = "TIME", default_value = "1m", value_parser = duration)]
     pub(crate) patience: Duration,
     /// The host of the directories host=NAME [default: this one]

@@ -76,7 +76,7 @@ pub(crate) struct CaptureArgs {
     pub(super) packet_buffered: bool,
     #[command(flatten)]
     pub(super) access: AccessArgs,
-    /// Write the counters into the file this often, and at the end
+    /// Write the counters into the file every TIME, and at the end
     #[arg(long, value_name = "TIME", value_parser = args::duration, default_value = "10s", help_heading = "Output")]
     pub(super) statistics_every: Duration,
     /// Buffer at most SIZE bytes between the receiving threads and the writer

@@ -38,7 +38,7 @@ pub(super) fn find(asked: Option<&Path>) -> Result<PathBuf> {
     let places = [directory.join(BUILT), directory.join(DIRECTORY).join(INSTALLED)];
     places.iter().find(|path| path.is_file()).and_then(|path| path.canonicalize().ok()).ok_or_else(
         || {
-            let cause = format!("it is not beside this command, and not in {DIRECTORY}");
+            let cause = format!("it is neither beside this command nor in {DIRECTORY}");
             Error::usage("Wirelane's libpcap", cause)
                 .help("give --library FILE, or build it: cargo build --release -p wirelane-libpcap")
         },

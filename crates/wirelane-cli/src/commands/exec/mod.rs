@@ -21,7 +21,7 @@ use crate::netns::NetnsArgs;
 /// The program, and what it starts, use Wirelane's libpcap: an interface is captured on all queues,
 /// in order of time, and wirelane:SPEC is a device, too. The program replaces this process: it
 /// receives its signals, and its exit status is the program's. The status is 126 if the program
-/// cannot be run so, 127 if it does not exist, and 125 if there is no library.
+/// cannot be run like this, 127 if it does not exist, and 125 if there is no library.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct ExecArgs {
     /// Options for each device: ring=SIZE, queues=LIST, share=queue|flow and others, separated by

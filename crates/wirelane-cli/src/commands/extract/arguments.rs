@@ -38,7 +38,7 @@ pub(crate) struct ExtractArgs {
     /// Only packets before TIME; a time of day is the first one after --from
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, help_heading = "Which packets")]
     pub(super) to: Option<TimePoint>,
-    /// Also the other packets of the conversations of what matches, whatever their time
+    /// Also the other packets of the conversations that match, whatever their time
     #[arg(long, help_heading = "Which packets")]
     pub(super) flow: bool,
     /// Only the first N packets
@@ -60,13 +60,13 @@ pub(crate) struct ExtractArgs {
     #[arg(long, help_heading = "Answer")]
     pub(super) count: bool,
     /// Print which segments may hold matches, as their indexes tell, and read nothing else. The
-    /// packets and bytes are those of the extents that may: most of them need not match
+    /// packets and bytes are those near possible matches: most of them need not match
     #[arg(long, help_heading = "Answer", conflicts_with = "flow")]
     pub(super) list: bool,
     /// Print what the index is asked, and read nothing
     #[arg(long, help_heading = "Answer")]
     pub(super) explain: bool,
-    /// Make indexes that are lost or damaged anew, also while recording goes on; no packets
+    /// Make lost and damaged indexes anew, also during a recording; no packets are searched
     #[arg(long, conflicts_with_all = ["from", "to", "flow", "rate"], help_heading = "Answer")]
     pub(super) reindex: bool,
     /// Print one JSON object (schema wirelane.extract/1; with --reindex, wirelane.check/1)

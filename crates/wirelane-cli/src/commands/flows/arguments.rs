@@ -55,7 +55,7 @@ pub(crate) struct FlowsArgs {
     /// than once
     #[arg(long, value_name = "URL", help_heading = "Output")]
     pub(super) ipfix: Vec<Collector>,
-    /// What flows become on standard output [default: table on a terminal, else json; of packets
+    /// The form of flows on standard output [default: table on a terminal, else json; of packets
     /// json, with -w - arrow]
     #[arg(long, value_name = "FORMAT", help_heading = "Output")]
     pub(super) format: Option<FlowFormat>,

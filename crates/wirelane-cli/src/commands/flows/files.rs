@@ -13,7 +13,7 @@ pub(super) struct FileArgs {
     /// For Parquet: end a file when it is about SIZE large (k, M, G: units of 1024) [default: 128M]
     #[arg(long, value_name = "SIZE", value_parser = args::size, requires = "write", help_heading = "Output")]
     size: Option<u64>,
-    /// For Parquet: end a file when its first flow came TIME ago [default: 5m]
+    /// For Parquet: end a file TIME after its first flow [default: 5m]
     #[arg(long, value_name = "TIME", value_parser = args::duration, requires = "write", help_heading = "Output")]
     rotate: Option<Duration>,
     /// For Parquet: write to the directories host=NAME [default: the name of this host]

@@ -20,10 +20,10 @@ use crate::netns::NetnsArgs;
 
 /// Measure what lies between two ports: throughput without loss, latency, loss, reordering.
 ///
-/// Sends signed packets into A and B and receives them at the other one (RFC 2544). Counters are
-/// read only after everything under way has arrived. Packets without a signature are only counted,
+/// Sends signed packets from A to B and from B to A (RFC 2544). Counters are read only after
+/// everything under way has arrived. Packets without a signature are only counted,
 /// as `other`. The host gets them, too, but an `xdp:` port takes all packets from it. ^C ends it
-/// with what was found so far; SIGUSR1 prints the trial that runs.
+/// with the results so far; SIGUSR1 prints the trial that runs.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct NdrArgs {
     /// One interface, such as eth0. Packets are received by AF_PACKET, or with xdp:eth0 by AF_XDP
@@ -88,7 +88,7 @@ pub(crate) struct NdrArgs {
     /// How many full trials a rate must pass
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100), help_heading = "Search")]
     pub(super) repeat: u32,
-    /// The share of them that may fail
+    /// The share of the full trials that may fail
     #[arg(long, value_name = "SHARE", value_parser = share, default_value = "0", help_heading = "Search")]
     pub(super) exceed: f64,
     /// How to search
@@ -97,7 +97,7 @@ pub(crate) struct NdrArgs {
     /// Never send more packets per second in a direction, such as 1Mpps
     #[arg(long, value_name = "RATE", help_heading = "Search")]
     pub(super) max_rate: Option<Rate>,
-    /// After a trial, wait until nothing has arrived for so long
+    /// After a trial, wait until nothing has arrived for TIME
     #[arg(long, value_name = "TIME", value_parser = args::duration, default_value = "200ms", help_heading = "Search")]
     pub(super) settle: Duration,
     /// Print one JSON object (schema wirelane.ndr/1) on standard output
@@ -109,7 +109,7 @@ pub(crate) struct NdrArgs {
     /// Print no progress and no summary
     #[arg(short = 'q', long, help_heading = "Output")]
     pub(super) quiet: bool,
-    /// At most so many sending threads in each direction [default: one per TX queue]
+    /// At most N sending threads in each direction [default: one per TX queue]
     #[arg(long, value_name = "N", help_heading = "Machine")]
     pub(super) threads: Option<usize>,
     /// Pin the threads to these CPUs, in turn
@@ -127,7 +127,7 @@ pub(crate) struct NdrArgs {
 pub(crate) enum Test {
     /// The highest rate without loss
     Throughput,
-    /// Latency at 100, 90, 50 and 10 % of it
+    /// Latency at 100, 90, 50 and 10 % of the throughput
     Latency,
     /// The loss at 100, 90, 80 … % of all that can be sent
     Loss,

@@ -142,7 +142,7 @@ fn loss(sizes: &[SizeReport]) -> Markup {
     }
     html! {
         h2 id="loss" { "Frame loss rate" }
-        p { "By load, downwards from all that can be sent, until nothing is lost twice in a row (RFC 2544, section 26.3)." }
+        p { "By load: from all that can be sent downwards, until two trials in a row lose nothing (RFC 2544, section 26.3)." }
         (Plot {
             x: Axis { title: "load in percent of what can be sent", logarithmic: false },
             y: Axis { title: "percent lost", logarithmic: false },

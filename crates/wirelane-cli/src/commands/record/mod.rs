@@ -55,15 +55,15 @@ pub(crate) struct RecordArgs {
     directory: Option<PathBuf>,
     #[command(flatten)]
     interface: InterfaceArgs,
-    /// Record nothing: read all of the store in DIR, name what is damaged, and mend what a crash
-    /// left, and indexes. --json prints one object (schema wirelane.check/1)
+    /// Record nothing: read the whole store in DIR, name what is damaged, and mend indexes and what
+    /// a crash left. --json prints one object (schema wirelane.check/1)
     #[arg(long, value_name = "DIR", conflicts_with_all = ["port", "directory", "interfaces"], help_heading = "Store")]
     check: Option<PathBuf>,
     /// Delete the oldest segments before the store exceeds SIZE bytes (k, M, G, T: units of 1024)
     #[arg(long, value_name = "SIZE", value_parser = args::size, help_heading = "Store")]
     max_bytes: Option<u64>,
-    /// Delete the oldest segments to leave this share of the file system free, such as 10%. 0%
-    /// deletes nothing for it
+    /// Delete the oldest segments to leave this share of the file system free, such as 10%. With
+    /// 0%, nothing is deleted for it
     #[arg(long, value_name = "PERCENT", value_parser = share, default_value = "5%", help_heading = "Store")]
     min_free: f64,
     /// Delete segments whose newest packet is older than TIME (12h, 7d)
@@ -84,13 +84,13 @@ pub(crate) struct RecordArgs {
     comment: args::CommentArgs,
     #[command(flatten)]
     access: AccessArgs,
-    /// Write the counters into the segments this often, at the start of each, and at the end
+    /// Write the counters into the segments every TIME, at the start of each, and at the end
     #[arg(long, value_name = "TIME", value_parser = args::duration, default_value = "10s", help_heading = "Store")]
     statistics_every: Duration,
-    /// Write only packets around those that match: a tcpdump expression
+    /// Write only packets around those that match EXPR, a tcpdump expression
     #[arg(long, value_name = "EXPR", allow_hyphen_values = true, help_heading = "Triggers")]
     trigger: Option<String>,
-    /// Write the packets of TIME before a trigger; --buffer has the memory for them [default: 30s]
+    /// Write the packets of TIME before a trigger, which wait in --buffer [default: 30s]
     #[arg(long, value_name = "TIME", value_parser = args::duration, help_heading = "Triggers")]
     before: Option<Duration>,
     /// Write the packets of TIME after a trigger [default: 2m]

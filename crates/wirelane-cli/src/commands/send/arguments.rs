@@ -21,9 +21,9 @@ use crate::live::{SessionArgs, VerboseArgs};
 /// one line, --flows in a file of the Open Traffic Generator model. A bare port such as eth0 is the
 /// best of AF_XDP and AF_PACKET that works; nothing is received, so nothing is taken from the host.
 ///
-/// Sending ends with a summary after the last packet, or on ^C: what was sent, how fast it was to
-/// be and was, and how exactly packets left. A rate that cannot be had is no error: the summary
-/// says what was. SIGUSR1 prints the counters so far.
+/// Sending ends with a summary after the last packet, or on ^C: what was sent, the requested rate
+/// and the achieved one, and how exactly packets left. A rate that cannot be reached is no error.
+/// SIGUSR1 prints the counters so far.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct SendArgs {
     /// The port, such as eth0, xdp:eth0@0-3, packet:eth0, tap:tap0, sim:4 or file:out.pcapng
@@ -40,7 +40,7 @@ pub(crate) struct SendArgs {
     /// Generate the flows of a file (YAML or JSON, Open Traffic Generator model)
     #[arg(long, value_name = "FILE", conflicts_with_all = ["files", "packet"])]
     pub(super) flows: Option<PathBuf>,
-    /// Only the flows of this port of the file; needed if they are of several
+    /// Only the flows of the port NAME of the file; needed if its flows are of several ports
     #[arg(long, value_name = "NAME", requires = "flows")]
     pub(super) from: Option<String>,
     /// Sizes of generated packets, without frame check sequence: 60, 60,594,1514, 60-1514,

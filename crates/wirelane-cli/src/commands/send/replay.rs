@@ -17,10 +17,10 @@ use crate::args;
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Replay")]
 pub(crate) struct ReplayArgs {
-    /// Send so many times as fast as the file: 2x, 0.5x, 3/2x or 200%
+    /// Send FACTOR times as fast as the file: 2x, 0.5x, 3/2x or 200%
     #[arg(long, value_name = "FACTOR")]
     speed: Option<Speed>,
-    /// Send the files so often; 0 for without end
+    /// Send the files N times, with 0 without end
     #[arg(long = "loop", value_name = "N")]
     loops: Option<u64>,
     /// Time from the last packet of a loop to the first of the next, such as 10ms, instead of the
@@ -30,8 +30,8 @@ pub(crate) struct ReplayArgs {
     /// Longest time between two packets, such as 1s: longer gaps of the file are shortened to it
     #[arg(long, value_name = "TIME", value_parser = gap)]
     max_gap: Option<Duration>,
-    /// What becomes of packets that a snap length has cut: sent with zeros at their end and new
-    /// checksums (pad, the default), not sent (skip), or sent as short as they are (send)
+    /// What to do with packets that a snap length has cut: send them with zeros at their end and
+    /// new checksums (pad, the default), leave them out (skip), or send them short (send)
     #[arg(long, value_name = "HOW")]
     cut: Option<TruncatedPackets>,
     /// Ethernet header for packets that have none, such as those of raw IP or of the interface
@@ -42,8 +42,8 @@ pub(crate) struct ReplayArgs {
     /// them
     #[arg(long)]
     fix_checksums: bool,
-    /// Load files of up to this size into memory, and read longer ones while they are sent;
-    /// otherwise up to 1G, and at most a quarter of the free memory
+    /// Load files of up to SIZE into memory, and read longer ones while they are sent [default: 1G,
+    /// and at most a quarter of the free memory]
     #[arg(long, value_name = "SIZE", value_parser = args::size)]
     load: Option<u64>,
 }
