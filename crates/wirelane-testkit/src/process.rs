@@ -2,7 +2,6 @@
 //! test.
 
 use std::fs::File;
-use std::io::Read;
 use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -53,13 +52,15 @@ pub fn output(command: &mut Command) -> Output {
     Output {
         status: output.status,
         stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
-        stderr: unfolded(&String::from_utf8_lossy(&output.stderr)),
+        stderr: unfolded(&output.stderr),
     }
 }
 
-/// Joins the lines of each error and note of Wirelane, which are folded at 80 columns.
+/// Standard error as text. Joins the lines of each error and note of Wirelane, which are folded at
+/// 80 columns.
 #[must_use]
-pub fn unfolded(text: &str) -> String {
+pub fn unfolded(stderr: &[u8]) -> String {
+    let text = String::from_utf8_lossy(stderr);
     let mut joined = String::with_capacity(text.len());
     let mut is_folded = false;
     for line in text.split_inclusive('\n') {
@@ -151,7 +152,7 @@ impl ChildGuard {
 
     /// The standard output so far.
     pub fn stdout(&self) -> String {
-        contents(&self.stdout)
+        String::from_utf8_lossy(&contents(&self.stdout)).into_owned()
     }
 
     /// The standard error so far, with errors and notes of Wirelane on one line each.
@@ -233,12 +234,9 @@ fn scratch_file() -> File {
 
 /// Reads all of `file` through a separate file description, so that the file offset of the child
 /// does not change.
-fn contents(file: &File) -> String {
+fn contents(file: &File) -> Vec<u8> {
     let path = format!("/proc/self/fd/{}", file.as_raw_fd());
-    let mut text = Vec::new();
-    let mut reader = File::open(path).expect("reopening a memory file");
-    reader.read_to_end(&mut text).expect("reading a memory file");
-    String::from_utf8_lossy(&text).into_owned()
+    std::fs::read(path).expect("reading a memory file")
 }
 
 #[cfg(test)]

@@ -148,7 +148,7 @@ fn a_limit_of_the_size_is_like_a_full_disk() {
                 let out = fs::File::create(&file).unwrap();
                 let ended = command.arg("-").stdout(out).stderr(std::process::Stdio::piped());
                 let ended = ended.output().unwrap();
-                let stderr = unfolded(&String::from_utf8_lossy(&ended.stderr));
+                let stderr = unfolded(&ended.stderr);
                 Output { status: ended.status, stdout: String::new(), stderr }
             } else {
                 output(command.arg(&file).arg("--json"))

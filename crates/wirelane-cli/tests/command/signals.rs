@@ -386,7 +386,7 @@ fn output_that_cannot_be_written() {
             .stderr(Stdio::piped())
             .output()
             .unwrap();
-        let stderr = wirelane_testkit::process::unfolded(&String::from_utf8_lossy(&ended.stderr));
+        let stderr = process::unfolded(&ended.stderr);
         assert_eq!(ended.status.code(), Some(1), "{stderr}");
         assert_eq!(stderr.lines().count(), 1, "{stderr}");
         assert!(stderr.contains("standard output: ") && stderr.contains("ENOSPC"), "{stderr}");

@@ -2,6 +2,8 @@
 
 use std::process::Stdio;
 
+use wirelane_testkit::process::unfolded;
+
 use super::*;
 
 /// A copy of the input under a name, a hard link and a symbolic link. Returns its path and content.
@@ -38,8 +40,7 @@ fn an_input_is_not_destroyed() {
                     .stdout(if write == "-" { open().into() } else { Stdio::null() })
                     .output()
                     .unwrap();
-                let stderr =
-                    wirelane_testkit::process::unfolded(&String::from_utf8_lossy(&ended.stderr));
+                let stderr = unfolded(&ended.stderr);
                 assert_eq!(ended.status.code(), Some(2), "{args:?}: {stderr}");
                 assert!(stderr.contains("it is the input file"), "{args:?}: {stderr}");
                 assert!(std::fs::read(&file).unwrap() == whole, "{args:?}: the input was changed");
@@ -115,8 +116,7 @@ fn an_input_is_not_destroyed_by_what_is_made_of_it() {
             let mut command = wirelane(&args);
             command.current_dir(bed.directory.path()).stdin(File::open(&file).unwrap());
             let ended = command.output().unwrap();
-            let stderr =
-                wirelane_testkit::process::unfolded(&String::from_utf8_lossy(&ended.stderr));
+            let stderr = unfolded(&ended.stderr);
             assert_eq!(ended.status.code(), Some(2), "{args:?}: {stderr}");
             assert!(stderr.contains("it is the input file"), "{args:?}: {stderr}");
             assert_eq!(stderr.lines().count(), 1, "{args:?}: {stderr}");
