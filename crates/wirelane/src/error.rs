@@ -16,8 +16,6 @@ use rustix::io::Errno;
 use wirelane_os::error::OsError;
 use wirelane_pcap::CaptureError;
 use wirelane_wire::WireError;
-#[doc(hidden)]
-pub use wirelane_wire::text::brief;
 use wirelane_wire::text::{on_one_line, sentence};
 
 use crate::remedy::Remedy;

@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use serde::Serialize;
 use serde_json::Value;
-use wirelane::{Error, Result, error};
+use wirelane::{Error, Result};
+use wirelane_wire::text::brief;
 
 use crate::args;
 use crate::control::request::{ControlRequest, Identity};
@@ -171,7 +172,7 @@ fn list(sessions: &Sessions, json: bool) -> Result<()> {
     for CommandConnection { pid, identity } in known {
         let since = format!("{:.0} s", identity.elapsed_s);
         // The user chose this text, at any length.
-        let text = |text: &str| error::brief(text).into_owned();
+        let text = |text: &str| brief(text).into_owned();
         table.row([
             pid.to_string(),
             match &identity.library {
