@@ -9,8 +9,8 @@ use wirelane::{Error, Result};
 /// Interval of the checks for the end and for SIGUSR1.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// Whether a signal has arrived since the last call with this `seen`. `count` is the number of signals
-/// so far.
+/// Whether a signal has arrived since the last call with this `seen`. `count` is the number of
+/// signals so far.
 pub(crate) fn has_come(seen: &mut u32, count: u32) -> bool {
     std::mem::replace(seen, count) != count
 }

@@ -290,7 +290,7 @@ impl<T: Send, P: Side, C: Side> Dequeuer<T, P, C> {
     }
 
     /// Moves `count` elements to the end of `into`, or none if there are fewer. After a partly
-    /// committed [`Reservation`], it may move fewer.
+    /// committed `Reservation`, it may move fewer.
     #[inline]
     pub fn dequeue_exact(&mut self, into: &mut Vec<T>, count: usize) -> usize {
         self.dequeue_vec(count, count, into)

@@ -62,7 +62,7 @@ impl Stream {
     /// The stream of the port that `spec` names.
     ///
     /// # Errors
-    /// The errors of [`Config::new`], or a common period of `flows`, `size=imix`, `other` and `tx`
+    /// The errors of `Config::new`, or a common period of `flows`, `size=imix`, `other` and `tx`
     /// that is too long.
     pub fn new(spec: &Spec) -> Result<Self> {
         let config = Config::new(spec)?;
