@@ -113,6 +113,7 @@ mod tests {
         let expected = ["1 lost", "2 cut", "3 dropped", "4 not sent", "1 more note: -v"];
         assert_eq!(chosen(&losses, false), expected);
     }
+
     #[test]
     fn no_note_of_the_run_is_left_out() {
         let of_run = "2 packets waiting for the interface, which is down".to_owned();
